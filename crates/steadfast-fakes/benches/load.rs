@@ -331,7 +331,7 @@ async fn the_fakes_serve_5_000_requests_a_second() {
     }
 }
 
-/// What this process holds, in bytes; 0 where the system does not tell.
+/// The memory that this process holds, in bytes; 0 where the system does not tell.
 fn held() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

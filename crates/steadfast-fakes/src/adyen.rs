@@ -70,7 +70,7 @@ pub use answers::AdyenAnswer;
 /// - Each write that is answered with 200 or 201 is one [`Effect`](super::Effect), but not the list of payment methods.
 ///   That is also a payment that the issuer refused, and a capture of which the webhook tells that it failed.
 /// - A request has the members of Adyen's specification, down to the innermost, and their kinds and bounds:
-///   `fixtures/adyen_contract.json`. What the fake does not know is refused as Adyen refuses it.
+///   `fixtures/adyen_contract.json`. A member that the fake does not know is refused as Adyen refuses it.
 /// - A payment method is a card (`scheme`) or `ideal`, which redirects. A card's encrypted data is what `test_` stands
 ///   before. No card is stored: a payment that asks for that, or that names a stored one, is refused.
 /// - `paymentMethod.holderName` or `additionalData.RequestedTestAcquirerResponseCode` ask for a result, by Adyen's own
@@ -81,8 +81,9 @@ pub use answers::AdyenAnswer;
 /// - A payment is captured at once when it is authorised, as by the default of an account at Adyen. No webhook tells of
 ///   that capture. [`FakeBuilder::manual_capture`] or `additionalData.manualCapture: "true"` leave it to a request;
 ///   `captureDelayHours` delays it. `ideal` is always captured at once.
-/// - Money adds up. What is over the authorised or the captured amount is answered with `received`, and its webhook says
-///   `success: false`. The capture or the cancellation of a payment that is already captured fails in the same way.
+/// - Money adds up. A change over the authorised or the captured amount is answered with `received`, and its webhook
+///   says `success: false`. The capture or the cancellation of a payment that is already captured fails in the same
+///   way.
 /// - A shopper pays a session or a payment link by [`pay`](AdyenFake::pay). A session expires after an hour and a link
 ///   after a day, or at `expiresAt`. Both take one payment that is authorised, and a `reusable` link takes several.
 /// - A session stays `active` when a payment is refused. At which number of refused payments Adyen ends it is not

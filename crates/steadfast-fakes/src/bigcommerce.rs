@@ -105,12 +105,13 @@ pub use answers::BigCommerceAnswer;
 /// `order_quantity_maximum`, is refused. When stock is taken, whether it is given back, and whether an edit moves it, are
 /// settings of a store. A cart takes no stock.
 ///
-/// What the fake does not know it refuses. A path that is not the store's is a 404, and so is one below an order, a
-/// product, a customer or a cart that the store does not hold. A method that the path does not have is a 405. A member of
-/// a body that the specification does not list is 422 in V3 and 400 in V2. So is a required one that is missing, and one
-/// of another kind. A member that the specification calls read-only is left out, or refused where that is documented.
-/// An order of a customer that the store does not hold is refused. Whether its products exist is asked with
-/// [`refuse_unknown_ids`](FakeBuilder::refuse_unknown_ids) alone. A webhook's scope that the fake never fires is refused.
+/// The fake refuses everything that it does not know. A path that is not the store's is a 404, and so is one below an
+/// order, a product, a customer or a cart that the store does not hold. A method that the path does not have is a 405.
+/// A member of a body that the specification does not list is 422 in V3 and 400 in V2. So is a required one that is
+/// missing, and one of another kind. A member that the specification calls read-only is left out, or refused where
+/// that is documented. An order of a customer that the store does not hold is refused. Whether its products exist is
+/// asked with [`refuse_unknown_ids`](FakeBuilder::refuse_unknown_ids) alone. A webhook's scope that the fake never
+/// fires is refused.
 ///
 /// A query parameter that BigCommerce's specification does not list for the route is 422 in V3 and 400 in V2.
 /// So is one that it lists and the fake does not implement; the text tells which. BigCommerce documents such a refusal for

@@ -1,4 +1,5 @@
-//! The one builder of all fakes: what each can be given. What only one vendor has is set by methods beside that fake.
+//! The one builder of all fakes: what each can be given. A setting that only one vendor has is set by methods beside
+//! that fake.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,8 +36,8 @@ use super::stripe::StripeSettings;
 /// ```
 ///
 /// It is also read from data: the table of a [`FaultPlan`], and under `settings` what the methods of one fake set. Each
-/// setting has the name of its method. A time is text, such as `"30s"`. A method without a value is `true`. What a method
-/// may add several times is a list.
+/// setting has the name of its method. A time is text, such as `"30s"`. A method without a value is `true`. A setting
+/// that a method may add several times is a list.
 ///
 /// ```
 /// use steadfast::testkit::fakes::{FakeBuilder, PostmarkFake};
@@ -61,7 +62,7 @@ pub struct FakeBuilder<F> {
     fake: PhantomData<fn() -> F>,
 }
 
-/// What one vendor alone has.
+/// The settings that one vendor alone has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) stripe: StripeSettings,
@@ -107,7 +108,7 @@ impl<F> FakeBuilder<F> {
         self
     }
 
-    /// What goes wrong on the way. Default: nothing.
+    /// Sets what goes wrong on the way. Default: nothing.
     pub fn plan(mut self, plan: FaultPlan) -> Self {
         self.setup.plan = plan;
         self

@@ -58,7 +58,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// What wiremock sends.
+    /// The response that wiremock sends.
     pub(super) fn template(&self) -> ResponseTemplate {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // A header that HTTP cannot carry is left out: it came from the request of a test that sends nonsense.

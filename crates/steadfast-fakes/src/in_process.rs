@@ -1,7 +1,7 @@
 //! A fake without sockets: its state machine as a transport.
 //!
 //! Sockets cost real time and their order is the operating system's. A simulation that is to repeat a schedule
-//! from a seed, or to run thousands of them, needs neither. What is lost is the wire: that a client speaks HTTP
+//! from a seed, or to run thousands of them, needs neither. Only the wire is lost: that a client speaks HTTP
 //! is for the listening fakes to show.
 
 use std::fmt;
@@ -62,7 +62,7 @@ impl InProcess {
         InProcess { behaviour, setup }
     }
 
-    /// What goes wrong on the way: the fake's own plan.
+    /// The fake's own plan of what goes wrong on the way.
     pub fn plan(&self) -> &FaultPlan {
         &self.setup.plan
     }
@@ -119,7 +119,7 @@ impl InProcess {
         let reply = dated(reply, &*self.setup.clock);
         let status = StatusCode::from_u16(reply.status)
             .map_err(|error| SendError::with_source(SendErrorKind::Reset, error))?;
-        // What HTTP cannot carry is left out, as on the wire.
+        // A header that HTTP cannot carry is left out, as on the wire.
         let headers: HeaderMap = reply
             .headers
             .iter()
@@ -181,7 +181,7 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_secs(7);
 
-    /// What a charge under this fault comes to, how often it took effect, and how long it took. A hang is cut
+    /// The outcome of a charge under this fault, how often it took effect, and how long it took. A hang is cut
     /// off after a minute.
     async fn charged(fault: Option<Fault>) -> (Result<u16, SendErrorKind>, usize, Duration) {
         let clock = TestClock::auto();

@@ -1,4 +1,4 @@
-//! What really happened at a vendor.
+//! The list of what really happened at a vendor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -71,12 +71,12 @@ pub struct Ledger {
 struct Entries {
     effects: Vec<Effect>,
     requests: BTreeMap<String, u64>,
-    /// What took effect before the list was emptied. The vendor has it still: once more is twice.
+    /// The effects from before the list was emptied. The vendor has them still: once more is twice.
     forgotten: BTreeSet<Place>,
     file: Option<File>,
 }
 
-/// What can take effect once: an account, a wire key in it, and a position.
+/// The place of a thing that can take effect once: an account, a wire key in it, and a position.
 type Place = (String, String, usize);
 
 impl Ledger {

@@ -16,7 +16,7 @@ use super::ledger::{Effect, Ledger};
 use super::serve::{Behaviour, Setup, fault_of};
 use super::webhooks::Outbox;
 
-/// What a vendor holds.
+/// The state that a vendor holds.
 pub(super) trait Vendor: Sized + fmt::Debug + Send + 'static {
     type Settings: Clone + fmt::Debug + Send + Sync + 'static;
     /// Answers that a test asks for one at a time.
@@ -26,7 +26,7 @@ pub(super) trait Vendor: Sized + fmt::Debug + Send + 'static {
     /// plain one.
     const HAS_KEYS: bool;
 
-    /// What it holds from the beginning.
+    /// The state that it holds from the beginning.
     fn opened(settings: &Self::Settings, now: Timestamp) -> Self;
 
     fn answer(machine: &Machine<Self>, state: &mut Self, request: &Request) -> Reply;
@@ -34,7 +34,7 @@ pub(super) trait Vendor: Sized + fmt::Debug + Send + 'static {
     /// Its words for a request that fails before it can execute.
     fn failure(machine: &Machine<Self>, failure: Failure) -> Reply;
 
-    /// What a shopper does in a browser, which a test asks for; `None` at a vendor that has no shoppers.
+    /// Does what a shopper does in a browser, which a test asks for; `None` at a vendor that has no shoppers.
     fn shopper(_machine: &Machine<Self>, _body: &[u8]) -> Option<Reply> {
         None
     }
@@ -89,7 +89,7 @@ impl<V: Vendor> Machine<V> {
         self.scripted.lock().pop_front()
     }
 
-    /// What a fault makes of this request before it can execute.
+    /// The answer that a fault makes of this request before it can execute.
     pub(super) fn refused(&self, request: &Request) -> Option<Reply> {
         let form = match fault_of(&request.headers)? {
             Fault::Error500Before => return Some(V::failure(self, Failure::Server)),

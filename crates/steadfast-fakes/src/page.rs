@@ -1,4 +1,5 @@
-//! What a listening fake tells of itself, and takes, by HTTP: so that a test in any language can judge and break.
+//! The facts that a listening fake tells of itself, and the orders that it takes, by HTTP: so that a test in any
+//! language can judge and break.
 //!
 //! Below `/_fake`, which no vendor has. The front answers it before it asks the plan: looking at a ledger meets no
 //! fault and is no request.

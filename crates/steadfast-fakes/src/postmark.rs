@@ -1,7 +1,7 @@
 //! Postmark: the vendor that deduplicates nothing.
 //!
 //! Every accepted POST is another message to the customer, whatever its `Message-ID` header or metadata say (the
-//! documentation knows no key: <https://postmarkapp.com/developer/api/email-api>). What a client can do is search,
+//! documentation knows no key: <https://postmarkapp.com/developer/api/email-api>). All that a client can do is search,
 //! and search lags by a time that Postmark does not document. Set it with [`FakeBuilder::search_lag`] to
 //! prove that a miss is not taken for proof.
 
@@ -113,8 +113,8 @@ impl FakeBuilder<PostmarkFake> {
         self
     }
 
-    /// What a second `metadata_` filter meets: the documentation allows one and does not say what happens.
-    /// Default: [`SecondFilter::Ignore`].
+    /// Sets the answer that a second `metadata_` filter meets: the documentation allows one and does not say what
+    /// happens. Default: [`SecondFilter::Ignore`].
     pub fn second_filter(mut self, second_filter: SecondFilter) -> Self {
         self.settings.postmark.second_filter = second_filter;
         self

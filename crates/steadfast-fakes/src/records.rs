@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use steadfast_core::clock::Timestamp;
 
-/// What is kept under each key of each account.
+/// The record that is kept under each key of each account.
 #[derive(Debug)]
 pub(super) struct Records<K>(HashMap<(String, String), Record<K>>);
 

@@ -1,5 +1,5 @@
-//! What the fakes share: wiremock, which answers everything with one state machine, and a front; or neither, for a
-//! fake that is reached in process.
+//! The parts that the fakes share: wiremock, which answers everything with one state machine, and a front; or neither,
+//! for a fake that is reached in process.
 //!
 //! One catch-all mock, not one per route. Idempotency crosses routes: Stripe's key belongs to the account. And an
 //! unknown route must be answered as the vendor would, not with wiremock's own 404.
@@ -25,13 +25,13 @@ use super::servers::{Answers, Servers};
 pub(super) trait Behaviour: Send + Sync + 'static {
     fn answer(&self, request: &Request) -> Reply;
 
-    /// What a shopper does in a browser, which a test asks for; `None` at a vendor that has no shoppers.
+    /// Does what a shopper does in a browser, which a test asks for; `None` at a vendor that has no shoppers.
     fn shopper(&self, _body: &[u8]) -> Option<Reply> {
         None
     }
 }
 
-/// What every fake can be given.
+/// The settings that every fake can be given.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) clock: Arc<dyn Clock>,

@@ -34,12 +34,12 @@ macro_rules! shared_by_fakes {
                 self.served.transport()
             }
 
-            /// What goes wrong on the way.
+            /// The plan of what goes wrong on the way.
             pub fn plan(&self) -> &steadfast_testkit::FaultPlan {
                 self.served.plan()
             }
 
-            /// What took effect.
+            /// The ledger of what took effect.
             pub fn ledger(&self) -> crate::Ledger {
                 self.machine.ledger.clone()
             }

@@ -64,16 +64,16 @@ pub use answers::{ConflictType, RateLimitReason, StripeAnswer};
 /// - The resources, their parameters and their fields are in `fixtures/stripe_contract.json`. An unknown
 ///   resource, parameter, filter, currency, id, version or expansion is refused as Stripe refuses it. So is a parameter
 ///   of Stripe's that the fake does not act on: discounts, taxes, fees of applications, test clocks.
-/// - What is refused leaves nothing. A payment that is declined is the exception, as at Stripe: its failed charge is
-///   shown, and its intent says why.
+/// - A request that is refused leaves nothing. A payment that is declined is the exception, as at Stripe: its failed
+///   charge is shown, and its intent says why.
 /// - The account takes cards, and its Dashboard has kinds of payment methods enabled that redirect. So from
 ///   version 2023-08-16 on a confirmation needs `return_url`, or an intent with `payment_method_types[]=card` or
 ///   `allow_redirects=never`.
 /// - Each `POST` and `DELETE` that executes is one [`Effect`](super::Effect). Payment intents, charges, refunds,
 ///   invoices, subscriptions, payouts and transfers go through their life cycles, and their money adds up.
-/// - What is due by the injected clock takes place before the next request is answered. A payout is paid on its
-///   `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available from its
-///   `available_on`. A subscription with `cancel_at_period_end` is canceled at its `cancel_at`.
+/// - An event that is due by the injected clock takes place before the next request is answered. A payout is paid on
+///   its `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available
+///   from its `available_on`. A subscription with `cancel_at_period_end` is canceled at its `cancel_at`.
 /// - A trial ends and a period is renewed: the subscription is active in its next period, with a draft of an invoice. An hour
 ///   later it is finalized, and paid or sent. A payment that fails makes the subscription past due, and so does a due date
 ///   that passes. A subscription whose first invoice is not paid in 23 hours is expired. A trial begins with a paid invoice

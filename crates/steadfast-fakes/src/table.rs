@@ -1,4 +1,4 @@
-//! What a vendor holds, found without a walk over all of it.
+//! The objects that a vendor holds, found without a walk over all of them.
 //!
 //! The fakes answer one request at a time. If each lookup searched all that was ever made, the lookups of a long run
 //! would be answered after their callers have given up. Operations would end in doubt although the vendor could tell.
@@ -16,8 +16,8 @@ pub(super) trait Row {
     fn terms(&self) -> Vec<Term>;
 }
 
-/// What is looked for, as a hash. Two may have one in common: a row under a term is a candidate, which the asker
-/// compares with the question.
+/// The thing that is looked for, as a hash. Two may have one in common: a row under a term is a candidate, which the
+/// asker compares with the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Term(u64);
 

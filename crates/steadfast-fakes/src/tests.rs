@@ -1,4 +1,5 @@
-//! What the adapters' lookups cost a fake, counted in things that it looks at: as much with few others as with many.
+//! The cost of the adapters' lookups to a fake, counted in things that it looks at: as much with few others as with
+//! many.
 
 use std::time::Duration;
 
@@ -128,7 +129,7 @@ async fn a_search_at_postmark_looks_at_the_messages_with_that_metadata() {
     assert_eq!(costs, [[1, 0, 3], [1, 0, 3]]);
 }
 
-/// What is made in each collection, the field that tells one from another, and its lookup.
+/// The path of each collection, the field that tells one object from another, and its lookup.
 const COLLECTIONS: [(&str, &str, &str); 7] = [
     ("/v2/orders", "external_order_id", "/v2/orders?external_order_id=k7"),
     ("/v3/checkouts/k7/orders", "cart_id", "/v2/orders?cart_id=K7"),
@@ -139,7 +140,7 @@ const COLLECTIONS: [(&str, &str, &str); 7] = [
     ("/v3/orders/7/payment_actions/refunds", "reason", "/v3/orders/7/payment_actions/refunds"),
 ];
 
-/// What is made with this field.
+/// The body of an object that is made with this field.
 fn body_of(field: &str, value: &str) -> Value {
     let mug = json!({ "name": "Mug", "quantity": 1, "price_inc_tax": 10, "price_ex_tax": 10 });
     let mut body = match field {

@@ -1,7 +1,7 @@
-//! What a vendor sends by itself: signed, and at the test's wish late, twice, out of order or not at all.
+//! The events that a vendor sends by itself: signed, and at the test's wish late, twice, out of order or not at all.
 //!
-//! Each event goes out at once, unless the outbox holds. What was held, and what was sent already, is sent on demand.
-//! Only to loopback: a fake must not call what a test's fixture happens to name.
+//! Each event goes out at once, unless the outbox holds. An event that was held, and one that was sent already, is
+//! sent on demand. Only to loopback: a fake must not call what a test's fixture happens to name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct Delivery {
     pub(super) body: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) proof: Proof,
-    /// What each sending was answered; null where no answer came.
+    /// The answers to each sending; null where no answer came.
     pub(super) answers: Vec<Value>,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Proof {
     None,
 }
 
-/// What a test asks for: all of it, or the events that it names.
+/// The events that a test asks for: all of them, or those that it names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Order {

@@ -1,4 +1,4 @@
-//! What a request's body must be, in Adyen's own order: readable, of known members, of a merchant account, complete.
+//! The rules for a request's body, in Adyen's own order: readable, of known members, of a merchant account, complete.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn read(fixtures: &Fixtures, kind: &str, body: &[u8]) -> Result<Value
 pub(super) fn checked(fixtures: &Fixtures, kind: &str, value: Value) -> Result<Value, Reply> {
     let Some(shape) = contract::shape(kind) else { return Err(fixtures.reply("not_found")) };
     let wrong = contract::check(kind, &value).err();
-    // What cannot be read comes before what is missing, and that before what is too long.
+    // A member that cannot be read comes before one that is missing, and that before one that is too long.
     let (unreadable, late): (Option<Wrong>, Option<Wrong>) = match wrong {
         Some(wrong @ (Wrong::Unknown { .. } | Wrong::Kind { .. })) => (Some(wrong), None),
         wrong => (None, wrong),

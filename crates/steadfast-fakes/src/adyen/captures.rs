@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What captures a payment.
+/// The thing that captures a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Captures {
     /// Time: so long after the payment request.
@@ -19,12 +19,12 @@ pub(super) enum Captures {
 }
 
 impl Captures {
-    /// What a payment request asks for goes before the account's setting. `None` if the fake does not know what it asks
-    /// for.
+    /// The capture that a payment request asks for goes before the account's setting. `None` if the fake does not know
+    /// what it asks for.
     ///
     /// `captureDelayHours` is "the delay between the authorization and automatic capture" (`PaymentRequest` of
     /// CheckoutService-v71). `manualCapture` is "true" "to require manual capture for the transaction"
-    /// (`AdditionalDataCommon`). What the two do together is not documented.
+    /// (`AdditionalDataCommon`). The effect of the two together is not documented.
     pub(super) fn of(body: &Value, method: &str, is_manual: bool) -> Option<Captures> {
         let delay = body["captureDelayHours"].as_u64();
         let by_request = match &body["additionalData"]["manualCapture"] {

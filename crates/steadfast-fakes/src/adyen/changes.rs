@@ -1,4 +1,4 @@
-//! What each request does: payments, their details, and what changes them.
+//! The acts of each request: payments, their details, and the changes of payments.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::payments::{CAPTURE_FAILED, Payment};
 use super::results::{Failing, Outcome};
 use super::{checkouts, methods};
 
-/// What a change of a payment is called, in its path and in its notification.
+/// A change of a payment, by its name in the path and in the notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Capture,
@@ -130,7 +130,7 @@ pub(super) fn details(state: &mut State, write: &Write<'_>) -> Result<Made, Repl
     Ok(Made { psp, reply })
 }
 
-/// What became of a payment: told by webhook, and to its session or payment link. It may be captured at once.
+/// Tells the outcome of a payment by webhook, and to its session or payment link. It may be captured at once.
 fn end(state: &mut State, write: &Write<'_>, payment: &mut Payment, outcome: Outcome) -> Reply {
     payment.settle(outcome);
     tell_result(state, write, payment, outcome);
@@ -190,8 +190,9 @@ pub(super) fn change(state: &mut State, write: &Write<'_>, psp: &str, change: Ch
     Ok(Made { psp: own, reply: Reply::json(201, &reply) })
 }
 
-/// What the card scheme does not carry out was taken all the same. A second notification tells of it, with the reference of
-/// the change. Its `success` is true, as in the examples of Webhooks-v1 (github.com/Adyen/adyen-openapi).
+/// A change that the card scheme does not carry out was taken all the same. A second notification tells of it, with
+/// the reference of the change. Its `success` is true, as in the examples of Webhooks-v1
+/// (github.com/Adyen/adyen-openapi).
 ///
 /// A reversal never fails in this way: for it that is not documented.
 fn fail(

@@ -39,7 +39,8 @@ pub(super) enum Kind {
     Link,
 }
 
-/// Whether it can be paid. `Expired` is set by a request; in time a session or a link expires by itself.
+/// The state that says whether it can be paid. `Expired` is set by a request; in time a session or a link expires by
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Active,
@@ -255,7 +256,7 @@ pub(super) fn settle(state: &mut State, now: Timestamp, payment: &Payment, outco
     state.checkouts.replace(ordinal, checkout);
 }
 
-/// Whether the session or link of a payment may still be paid, where the shopper comes back from a redirect.
+/// Refuses a payment whose session or link may no longer be paid, where the shopper comes back from a redirect.
 pub(super) fn may_end(state: &State, write: &Write<'_>, payment: &Payment) -> Result<(), Reply> {
     let found = payment.checkout.as_deref().and_then(|id| state.checkouts.by_id(id));
     found.map_or(Ok(()), |(_, checkout)| checkout.must_be_active(write))

@@ -1,4 +1,4 @@
-//! What a request's members must be, down to the innermost: `fixtures/adyen_contract.json`.
+//! The rules for a request's members, down to the innermost: `fixtures/adyen_contract.json`.
 //!
 //! Adyen names the type that an unknown member is in, as in `Structure of CardDetails contains the following unknown
 //! fields`. How it refuses a member of the wrong kind is not published: that it does not take it is.

@@ -70,7 +70,7 @@ impl Hook {
     }
 }
 
-/// What a notification tells.
+/// The content of a notification.
 #[derive(Clone)]
 pub(super) struct Notice {
     event: &'static str,
@@ -82,7 +82,7 @@ pub(super) struct Notice {
     pub(super) amount: Value,
     pub(super) reference: String,
     pub(super) original: Option<String>,
-    /// What a reversal was.
+    /// The action that a reversal was.
     pub(super) action: Option<&'static str>,
     /// The session or the payment link on whose page it was paid.
     checkout: Option<String>,

@@ -1,4 +1,4 @@
-//! What Adyen does with a request: who sends it, what its key has answered before, and then the request itself.
+//! The steps of a request at Adyen: who sends it, what its key has answered before, and then the request itself.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(super) struct Write<'a> {
     pub(super) now: Timestamp,
 }
 
-/// What a write has made: its PSP reference or its id, and the answer.
+/// The result of a write: its PSP reference or its id, and the answer.
 pub(super) struct Made {
     pub(super) psp: String,
     pub(super) reply: Reply,
@@ -100,7 +100,7 @@ impl Vendor for State {
     }
 }
 
-/// What a test asks for at `/_fake/pay`.
+/// The payment that a test asks for at `/_fake/pay`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Order {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::fixture::{Fixtures, Reply};
 use super::bodies;
 
-/// What a payment is made with.
+/// The method that a payment is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Method {
     /// The card's brand, or the method's own name.
@@ -133,8 +133,8 @@ fn has_check_digit(number: &str) -> bool {
 
 /// As the fixture lists them.
 const OFFERED: [&str; 2] = ["ideal", "scheme"];
-/// What [`offered`] does not know.
+/// The lists that [`offered`] does not know.
 pub(super) const LISTS: &str = "allowedPaymentMethods or blockedPaymentMethods of this kind";
 const BRANDS: [&str; 3] = ["amex", "mc", "visa"];
-/// What stands for a stored card or account.
+/// The members that stand for a stored card or account.
 const TOKENS: [&str; 2] = ["storedPaymentMethodId", "recurringDetailReference"];

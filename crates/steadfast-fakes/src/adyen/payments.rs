@@ -21,7 +21,7 @@ pub(super) struct Payment {
     pub(super) authorised: i64,
     pub(super) captured: i64,
     pub(super) refunded: i64,
-    /// What a partial capture left was cancelled.
+    /// The rest that a partial capture left was cancelled.
     pub(super) is_closed: bool,
     /// When it is captured by itself; `None` if only a request captures it, or if that was tried.
     pub(super) captures_at: Option<Timestamp>,
@@ -42,7 +42,7 @@ pub(super) enum State {
     Cancelled,
 }
 
-/// What a change comes to: nothing if it succeeds, else why not.
+/// The outcome of a change: nothing if it succeeds, else why not.
 pub(super) type Told = Result<(), &'static str>;
 
 impl Row for Payment {

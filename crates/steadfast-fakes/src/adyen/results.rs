@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What asking the issuer comes to.
+/// The outcome of asking the issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) code: &'static str,
@@ -39,7 +39,7 @@ impl Outcome {
         Outcome { code, reason: (!reason.is_empty()).then_some((reason, number)) }
     }
 
-    /// What the shopper did where a redirect led to.
+    /// The outcome of the shopper's act where a redirect led to.
     pub(super) fn of_shopper(word: &str) -> Option<Outcome> {
         Some(match word {
             "" => Outcome::AUTHORISED,

@@ -1,5 +1,5 @@
-//! What the fake can be told to do otherwise. A builder's method and its field have one name, and so has the plan file of
-//! `steadfast fakes`.
+//! The behaviour that the fake can be told to change. A builder's method and its field have one name, and so has the
+//! plan file of `steadfast fakes`.
 
 use std::time::Duration;
 

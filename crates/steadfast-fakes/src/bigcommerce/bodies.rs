@@ -1,4 +1,4 @@
-//! What a request's body must be: readable, of known members, each of its kind, complete.
+//! The rules for a request's body: readable, of known members, each of its kind, complete.
 //!
 //! V2 was seen to refuse a member that is not its resource's, and of V3 nothing is documented. The fake refuses it
 //! everywhere, as it does with parameters: a misspelt member that is taken silently is an effect without it.

@@ -116,7 +116,7 @@ impl Machine {
         self.conflict(state, call, PRODUCTS, Some(&product), &shared).map_or(Ok(()), Err)
     }
 
-    /// Sets what an object shows. What a base variant has of its product is set there.
+    /// Sets what an object shows. The members that a base variant has of its product are set there.
     pub(super) fn update(
         &self,
         state: &mut State,

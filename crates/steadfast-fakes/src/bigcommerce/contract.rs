@@ -1,4 +1,4 @@
-//! What BigCommerce's specification says of bodies: the fixture file `bigcommerce_contract.json`, read once.
+//! BigCommerce's specification of bodies: the fixture file `bigcommerce_contract.json`, read once.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use super::routes::route_of;
 #[derive(Debug, Deserialize)]
 #[serde(from = "Written")]
 pub(super) struct Resource {
-    /// What an object always has, as it is before a request sets anything.
+    /// The members that an object always has, as they are before a request sets anything.
     answer: Map<String, Value>,
     /// Of carts: what a line of each list always has.
     lines: Map<String, Value>,
@@ -24,7 +24,7 @@ pub(super) struct Resource {
     several: Option<Taken>,
 }
 
-/// What a request with a body takes, and the status of its success.
+/// The body that a request takes, and the status of its success.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) status: u16,

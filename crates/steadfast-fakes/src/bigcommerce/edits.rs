@@ -17,7 +17,7 @@ use super::taking::Taking;
 use super::totals::{discount_of, is_computed_anew, share_discount, sum_up, take_overrides, wrapping_of};
 use super::writes::object;
 
-/// What a change makes of an order's products.
+/// The result of a change of an order's products.
 #[derive(Debug, Default)]
 struct Edited {
     /// All that the order is of. A new one has no id yet.
@@ -159,7 +159,8 @@ impl Machine {
         Ok(changed)
     }
 
-    /// What the edited order takes from the stock, or the refusal of it. What the edit leaves as it is takes what it took.
+    /// The stock that the edited order takes, or the refusal of it. A line that the edit leaves as it is takes what it
+    /// took.
     fn retaking(
         &self,
         state: &State,
@@ -281,7 +282,7 @@ fn merged(before: &Map<String, Value>, sent: &Value, is_of_same: bool) -> Value 
     Value::Object(row)
 }
 
-/// What a change of a product leaves as it is.
+/// The members that a change of a product leaves as they are.
 const KEPT: [&str; 7] = [
     "id",
     "order_id",
@@ -295,6 +296,6 @@ const KEPT: [&str; 7] = [
 const WRAPPING: [&str; 5] =
     ["wrapping_id", "wrapping_name", "wrapping_message", "wrapping_cost_ex_tax", "wrapping_cost_inc_tax"];
 
-/// What stays while the product and its variant do.
+/// The members that stay while the product and its variant do.
 const OWN: [&str; 8] =
     ["variant_id", "sku", "upc", "name", "name_customer", "name_merchant", "price_inc_tax", "price_ex_tax"];

@@ -1,4 +1,4 @@
-//! What an object has that follows from its place and from its other members.
+//! The members of an object that follow from its place and from its other members.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What a store holds, and its lookups.
+//! The objects that a store holds, and its lookups.
 
 mod candidates;
 mod filters;
@@ -44,8 +44,8 @@ struct Item {
     text: Box<RawValue>,
     made: Timestamp,
     modified: Timestamp,
-    /// What lookups and filters with bounds look at. Beside the text: a lookup that had to take a hundred thousand texts
-    /// apart would be slow.
+    /// The values that lookups and filters with bounds look at. Beside the text: a lookup that had to take a hundred
+    /// thousand texts apart would be slow.
     id: Value,
     terms: Vec<Term>,
     total: f64,
@@ -242,13 +242,13 @@ pub(super) fn id_text(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// What a store says of a path that leads nowhere.
+/// A store's answer to a path that leads nowhere.
 pub(super) fn not_found(call: &Call<'_>) -> Reply {
     let text = "The requested resource was not found.";
     if call.is_v2() { problem_v2(404, text) } else { problem(404, "The resource was not found.") }
 }
 
-/// What a store says of a method that a path does not have.
+/// A store's answer to a method that a path does not have.
 pub(super) fn not_allowed(call: &Call<'_>) -> Reply {
     let text = "The requested method is not allowed.";
     if call.is_v2() { problem_v2(405, text) } else { problem(405, text) }

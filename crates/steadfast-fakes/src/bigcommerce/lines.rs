@@ -12,7 +12,7 @@ use super::taking::is_of;
 use super::totals::{is_amount, is_below};
 
 impl Machine {
-    /// What a new order is asked to be of.
+    /// The rows that a new order is asked to be of.
     pub(super) fn rows(&self, state: &State, call: &Call<'_>) -> Result<Vec<Value>, Reply> {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let mut rows = Vec::new();
@@ -191,7 +191,7 @@ fn price_line(line: &mut Map<String, Value>, row: &Value, prices: [(&str, f64); 
     set("wrapping_cost_tax", inc - ex);
 }
 
-/// What an order of this cart is of.
+/// The rows that an order of this cart is of.
 pub(super) fn rows_of_cart(cart: &Value) -> Vec<Value> {
     let mut rows = Vec::new();
     for (list, price) in [

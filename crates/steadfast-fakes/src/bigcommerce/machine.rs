@@ -1,4 +1,4 @@
-//! What a store does with a request: the quota, then the faults, then the route.
+//! The steps of a request at a store: the quota, then the faults, then the route.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) items: Items,
     pub(super) quota: Quota,
     pub(super) requests: u64,
-    /// What each order takes from the stock, by store and order.
+    /// The stock that each order takes, by store and order.
     pub(super) takings: HashMap<(String, String), Taking>,
     /// The payment access tokens that were given, by store and token, each with its order.
     pub(super) tokens: HashMap<(String, String), String>,
@@ -69,7 +69,7 @@ impl Vendor for State {
             requests: 0,
             takings: HashMap::new(),
             tokens: HashMap::new(),
-            // What stores begin with shows at once.
+            // The objects that stores begin with show at once.
             since: now.minus(settings.apply_after),
         }
     }

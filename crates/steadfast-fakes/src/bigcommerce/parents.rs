@@ -1,4 +1,4 @@
-//! What a path is below: an order, a product, a customer or a cart that the store holds, or nothing is there.
+//! The parent of a path: an order, a product, a customer or a cart that the store holds, or nothing is there.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Batches, and writes of which a part is not applied.
 //!
-//! What is documented (github.com/bigcommerce/docs, `reference/catalog/products_catalog.v3.yml`, 207): a product is saved,
-//! and its stock or its URL is not. `errors` is then an object. Whether an item of a batch is applied beside one that is
-//! refused is not documented, for products and for customers alike: that is a switch.
+//! This is documented (github.com/bigcommerce/docs, `reference/catalog/products_catalog.v3.yml`, 207): a product is
+//! saved, and its stock or its URL is not. `errors` is then an object. Whether an item of a batch is applied beside
+//! one that is refused is not documented, for products and for customers alike: that is a switch.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::super::fixture::Reply;
 use super::items::Items;
 use super::machine::{Machine, PROBLEM_TYPE, State, problem_v2};
 
-/// What becomes of the items of a batch beside one that is refused. None of it is documented.
+/// The fate of the items of a batch beside one that is refused. None of it is documented.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum Batches {
     /// None is applied.
@@ -80,7 +80,7 @@ impl Machine {
         Reply::json(207, &json!({ "data": data, "errors": errors, "meta": {} }))
     }
 
-    /// What two items of one batch with the same unique field are answered.
+    /// The answer to two items of one batch with the same unique field.
     fn repeats(&self, collection: &str, items: &[Value]) -> Option<Reply> {
         let fields: &[&str] = match collection {
             "v3/customers" => &["email"],
@@ -97,7 +97,7 @@ impl Machine {
         fields.iter().find(is_twice).map(|field| self.taken(collection, field))
     }
 
-    /// What is answered to a second of a unique field.
+    /// The answer to a second of a unique field.
     pub(super) fn taken(&self, collection: &str, field: &str) -> Reply {
         let duplicate = |what: &str| self.fixtures.reply("product_duplicate").fill("product name", what);
         match collection {

@@ -50,7 +50,7 @@ impl Machine {
         Ok(created(status, &made))
     }
 
-    /// What a refund would come to, and by what it may be paid. It changes nothing.
+    /// The amount that a refund would come to, and the means by which it may be paid. It changes nothing.
     ///
     /// The members are those of `RefundQuote_Full` (github.com/bigcommerce/docs, `reference/orders.v3.yml`). The guide
     /// "Order Refunds" has `is_tax_included` for `tax_inclusive`, so the quote has both. They are false there although

@@ -1,29 +1,30 @@
 //! Which resources a store has, what may be done with each, and by which parameters its list is asked for.
 //!
 //! The facts are those of BigCommerce's public specification (github.com/bigcommerce/docs, `reference/`, of 2026-04; the
-//! catalog of V2 by `archive/store-operations/v2-catalog-products/`). What is not here is refused: nothing is made up.
+//! catalog of V2 by `archive/store-operations/v2-catalog-products/`). A route that is not here is refused: nothing is
+//! made up.
 
 /// A collection of a store.
 #[derive(Debug)]
 pub(super) struct Route {
     /// `{}` is any id.
     pub(super) path: &'static str,
-    /// What may be done with the collection as a whole: `L`ist it, `P`ost one, `U`pdate several, `D`elete several.
+    /// The acts that are open on the collection as a whole: `L`ist it, `P`ost one, `U`pdate several, `D`elete several.
     methods: &'static str,
-    /// What may be done with one of it: `G`et it, `U`pdate it, `D`elete it. Nothing: one of it has no path.
+    /// The acts that are open on one of it: `G`et it, `U`pdate it, `D`elete it. Nothing: one of it has no path.
     pub(super) one: &'static str,
     /// The parameters of the list that are implemented.
     pub(super) filters: &'static [&'static str],
     /// Those that are BigCommerce's, and that the fake does not implement.
     pub(super) foreign: &'static str,
-    /// What the list may be sorted by.
+    /// The fields that the list may be sorted by.
     pub(super) sorts: &'static str,
     /// The collections below one of it that `include` shows with it.
     pub(super) includes: &'static str,
 }
 
 impl Route {
-    /// What is no collection, and takes no parameter.
+    /// A route that is no collection, and takes no parameter.
     pub(super) const OTHER: Route = Route::new("", "", &[]);
 
     const fn new(path: &'static str, methods: &'static str, filters: &'static [&'static str]) -> Route {

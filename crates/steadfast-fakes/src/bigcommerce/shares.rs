@@ -1,4 +1,4 @@
-//! What each item of a refund gives back, of what an order has left to be given back.
+//! The share that each item of a refund gives back, of what an order has left to be given back.
 //!
 //! The amounts are as in the published quote and refund of "Order Refunds" (github.com/bigcommerce/docs,
 //! `docs/store-operations/orders/refunds.mdx`). A product at 10.00 with 0.83 of tax is shown as a requested 10, and 0.83
@@ -19,7 +19,7 @@ pub(super) struct Refundable {
     pub(super) before: Vec<Value>,
 }
 
-/// What an item gives back.
+/// The share that an item gives back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     /// As the refund shows it.
@@ -31,21 +31,21 @@ pub(super) struct Share {
     pub(super) exact: f64,
 }
 
-/// What a refund comes to.
+/// The sum that a refund comes to.
 #[derive(Debug)]
 pub(super) struct Sum {
     pub(super) shares: Vec<Share>,
-    /// What is given back, and never more than is left.
+    /// The amount that is given back, and never more than is left.
     pub(super) total: f64,
     pub(super) tax: f64,
     /// How far what is left is below what was asked for: zero or less.
     pub(super) adjustment: f64,
-    /// What is left of the order before this refund.
+    /// The rest of the order before this refund.
     pub(super) left: f64,
 }
 
 impl Refundable {
-    /// What the items come to. What they ask for and the order is not of has a no.
+    /// The sum that the items come to. A thing that they ask for and the order is not of has a no.
     pub(super) fn sum(&self, refund: &Value) -> Result<Sum, &'static str> {
         let items = refund["items"].as_array().map_or(&[][..], Vec::as_slice);
         let mut shares = Vec::new();
@@ -162,7 +162,7 @@ impl Refundable {
         Ok(Share { requested: asked, whole, tax: cents(whole - asked), exact: with_tax(asked) })
     }
 
-    /// What earlier items of this kind asked for, of all addresses.
+    /// The amount that earlier items of this kind asked for, of all addresses.
     fn given_amount(&self, item: &Value, earlier: &[Value], shares: &[Share]) -> f64 {
         let is_same = |other: &Value| other["item_type"] == item["item_type"];
         let before = self.refunded_items().filter(|other| is_same(other));

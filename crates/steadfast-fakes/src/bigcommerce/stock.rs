@@ -7,7 +7,7 @@ use super::hooks;
 use super::items::{id_text, product_of_base};
 use super::machine::{Call, Machine, State, problem};
 
-/// What has stock.
+/// A product or a variant that has stock.
 pub(super) struct Stocked {
     pub(super) collection: String,
     pub(super) held: Value,

@@ -1,4 +1,4 @@
-//! What an order takes from the stock, and when it gives that back.
+//! The stock that an order takes, and when it gives that back.
 //!
 //! A store has settings for both (`reference/settings.v3.yml`, `InventorySettings`). `update_stock_behavior` is
 //! `order_placed` or `order_completed_or_shipped`. `refund_order_stock_adjustment` says whether stock changes "when you
@@ -22,7 +22,7 @@ use super::machine::{Call, Machine, State};
 use super::orders::{CANCELLED, COMPLETED, DECLINED, INCOMPLETE, PARTIALLY_REFUNDED, REFUNDED, SHIPPED};
 use super::stock::{PRODUCTS, Stocked};
 
-/// What an order takes.
+/// The stock that an order takes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taking {
     items: Vec<Item>,
@@ -68,7 +68,7 @@ impl Taking {
 }
 
 impl Machine {
-    /// What an order of these rows will take, once its status says so.
+    /// The stock that an order of these rows will take, once its status says so.
     pub(super) fn taking(&self, state: &State, call: &Call<'_>, rows: &[Value]) -> Result<Taking, Reply> {
         for row in rows {
             let Some((_, product)) = product_of(state, call, row) else { continue };
@@ -87,9 +87,9 @@ impl Machine {
         Ok(taking_of(state, call, rows))
     }
 
-    /// What a held order takes after an edit: as before, but for the rows that the edit touches. They are given as they
-    /// were, and as they are. Where the store adjusts no stock with an edit, what is taken stays as it is. An order that
-    /// has not taken its stock yet takes that of the rows which it has by then.
+    /// The stock that a held order takes after an edit: as before, but for the rows that the edit touches. They are
+    /// given as they were, and as they are. Where the store adjusts no stock with an edit, what is taken stays as it
+    /// is. An order that has not taken its stock yet takes that of the rows which it has by then.
     pub(super) fn taking_after(
         &self,
         state: &State,
@@ -116,7 +116,7 @@ impl Machine {
         if taking.is_taken || self.moves(status) != Some(true) {
             return Ok(());
         }
-        // What the catalog has no more takes nothing.
+        // A product that the catalog has no more takes nothing.
         let is_short = |item: &Item| level(state, call, item).is_some_and(|level| level < item.quantity);
         if taking.items.iter().any(is_short) { Err(self.refused_body(call, TOO_FEW)) } else { Ok(()) }
     }
@@ -202,7 +202,8 @@ impl Machine {
     }
 }
 
-/// What these rows take by today's catalog. What is not tracked, or is there no more, takes nothing.
+/// The stock that these rows take by today's catalog. A product that is not tracked, or is there no more, takes
+/// nothing.
 fn taking_of(state: &State, call: &Call<'_>, rows: &[Value]) -> Taking {
     let mut taking = Taking::default();
     for item in rows.iter().filter_map(|row| item_of(state, call, row)) {

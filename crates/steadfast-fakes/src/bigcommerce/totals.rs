@@ -1,4 +1,4 @@
-//! What an order comes to: its products, its shipping, handling and wrapping, less its discounts.
+//! The total of an order: its products, its shipping, handling and wrapping, less its discounts.
 //!
 //! "Order `subtotal` and `total` calculate automatically" (github.com/bigcommerce/docs,
 //! `docs/store-operations/orders/index.mdx`, "Calculating totals"). The arithmetic is that of the published order 218
@@ -30,7 +30,7 @@ impl Machine {
             let text = format!("The required field '{missing}' was not supplied.");
             return Err(self.refused_body(call, &text));
         }
-        // Tax is what an amount with it is more. What is left out without tax is the base.
+        // Tax is what an amount with it is more. Where the amount without tax is left out, the base stands for it.
         for name in WITH_TAX {
             let names = [format!("{name}_inc_tax"), format!("{name}_ex_tax"), format!("base_{name}")];
             let [inc, ex, base] = names.each_ref().map(|name| &call.body[name.as_str()]);
@@ -84,12 +84,13 @@ pub(super) fn sum_up(
     order.insert("items_total".to_owned(), items.into());
 }
 
-/// What is paid of a line's tax: in proportion to what is paid of the whole line, as both are named in [`PAID_TAX`].
+/// The part that is paid of a line's tax: in proportion to what is paid of the whole line, as both are named in
+/// [`PAID_TAX`].
 pub(super) fn paid_tax([paid, full, tax]: [f64; 3]) -> f64 {
     if full > 0.0 { tax * paid / full } else { 0.0 }
 }
 
-/// What the wrapping of these lines comes to, without tax and with it.
+/// The cost of the wrapping of these lines, without tax and with it.
 pub(super) fn wrapping_of(lines: &[Map<String, Value>]) -> [f64; 2] {
     ["ex", "inc"].map(|tax| sum(lines, &format!("wrapping_cost_{tax}_tax")))
 }
@@ -131,7 +132,7 @@ pub(super) fn is_computed_anew(sent: &Value) -> bool {
     costs.iter().any(|name| !sent[*name].is_null()) || COSTS.iter().any(|cost| of_cost(cost))
 }
 
-/// What of an order's discount is on this line.
+/// The part of an order's discount that is on this line.
 pub(super) fn discount_of(line: &Map<String, Value>) -> f64 {
     let discounts = line.get("applied_discounts").and_then(Value::as_array).into_iter().flatten();
     discounts.map(|discount| amount(&discount["amount"])).sum()
@@ -202,7 +203,7 @@ const AMOUNT_MAX: f64 = 1e12;
 
 const COSTS: [&str; 3] = ["shipping", "handling", "wrapping"];
 
-/// What has an amount with tax and one without it.
+/// The costs that have an amount with tax and one without it.
 const WITH_TAX: [&str; 5] = ["shipping_cost", "handling_cost", "wrapping_cost", "subtotal", "total"];
 
 /// "The value can't be negative."

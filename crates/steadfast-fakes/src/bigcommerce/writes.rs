@@ -1,4 +1,4 @@
-//! What each POST makes, and which the store refuses.
+//! The objects that each POST makes, and the POSTs that the store refuses.
 
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -83,7 +83,7 @@ impl Machine {
         Ok(if unsaved.is_empty() { created(status, &made) } else { self.in_part(&made, &unsaved) })
     }
 
-    /// What has no rules but those of its body, and that some of its fields are unique.
+    /// Makes an object that has no rules but those of its body, and that some of its fields are unique.
     fn plain(&self, state: &mut State, call: &Call<'_>, status: u16) -> Result<Reply, Reply> {
         let collection = call.collection();
         if let Some(refused) = self.conflict(state, call, &collection, None, &call.body) {
@@ -165,7 +165,7 @@ impl Machine {
         sent: Map<String, Value>,
     ) -> Value {
         let mut fields = fields_of(collection, call.now);
-        // What an object does not show is gone: the vendor takes it and does not give it back.
+        // A member that an object does not show is gone: the vendor takes it and does not give it back.
         fields.extend(sent.into_iter().filter(|(name, _)| fields.contains_key(name)).collect::<Map<_, _>>());
         fields.insert("id".to_owned(), id);
         finish(&state.items, call.store, collection, &mut fields);
@@ -174,7 +174,8 @@ impl Machine {
         value
     }
 
-    /// What a second of a unique field is answered, if another than `id` has it; and what names another that there is not.
+    /// The answer to a second of a unique field, if another than `id` has it; and to a body that names another that
+    /// there is not.
     pub(super) fn conflict(
         &self,
         state: &State,

@@ -75,7 +75,7 @@ pub(super) fn read_form(body: &[u8]) -> Result<Vec<FaultRule>, String> {
     serde_json::from_value(Value::Object(rule)).map(|rule| vec![rule]).map_err(|error| error.to_string())
 }
 
-/// What came from a request is text here, and no markup.
+/// Escapes text that came from a request: it is text here, and no markup.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

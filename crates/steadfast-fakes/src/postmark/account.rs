@@ -234,7 +234,7 @@ impl Account {
     }
 }
 
-/// What the body of a request may have; `None` for a route that there is not.
+/// The members that the body of a request may have; `None` for a route that there is not.
 fn members(method: &str, parts: &[&str]) -> Option<Shape> {
     Some(match (method, parts) {
         ("GET", [_] | [_, _]) | ("DELETE", [_, _]) => &[],

@@ -39,7 +39,7 @@ impl PostmarkAnswer {
     }
 }
 
-/// The answer that accepts a message without an `ErrorCode`. What was refused stays refused.
+/// The answer that accepts a message without an `ErrorCode`. A message that was refused stays refused.
 pub(super) fn without_error_code(fixtures: &Fixtures, sent: Reply) -> Reply {
     let told = sent.value();
     if sent.status != 200 || !told.is_object() {
@@ -58,7 +58,7 @@ pub(super) fn html() -> Reply {
     Reply { body: page.as_bytes().to_vec(), ..Reply::empty(502) }.header("Content-Type", "text/html")
 }
 
-/// What a second `metadata_` filter of one search meets. One is documented; the rest is not.
+/// The answer that a second `metadata_` filter of one search meets. One is documented; the rest is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -1,5 +1,5 @@
-//! What a domain and a sender signature have in common: the records that their DNS is to have, and whether it has them
-//! (<https://postmarkapp.com/developer/api/domains-api>).
+//! The part that a domain and a sender signature have in common: the records that their DNS is to have, and whether it
+//! has them (<https://postmarkapp.com/developer/api/domains-api>).
 
 use serde_json::{Value, json};
 

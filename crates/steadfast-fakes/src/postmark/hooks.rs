@@ -31,7 +31,7 @@ impl Server {
         let stream = sent["MessageStream"].as_str().unwrap_or(STREAMS[0].0);
         match STREAMS.iter().find(|(known, _)| *known == stream) {
             None => return Err(no_stream(stream)),
-            // What comes in has a hook of its own, at the server.
+            // A message that comes in has a hook of its own, at the server.
             Some((_, kind)) if *kind == "Inbound" => {
                 return Err(refused(1351, "You cannot create a webhook using an inbound stream."));
             }

@@ -1,4 +1,4 @@
-//! What Postmark does with a request.
+//! The steps of a request at Postmark.
 
 use http::Method;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ impl Vendor for State {
     }
 }
 
-/// What most answers say of themselves.
+/// The code that most answers give of themselves.
 #[derive(Deserialize)]
 struct Coded {
     #[serde(rename = "ErrorCode")]

@@ -1,4 +1,4 @@
-//! What Postmark accepted, and its search: late, bounded, and by one metadata field at a time
+//! The messages that Postmark accepted, and its search: late, bounded, and by one metadata field at a time
 //! (<https://postmarkapp.com/developer/api/messages-api#outbound-message-search>).
 
 use std::time::Duration;
@@ -35,15 +35,15 @@ pub(super) struct Message {
     id: String,
     pub(super) accepted: Timestamp,
     pub(super) shown: Box<RawValue>,
-    /// What only the message's own page shows.
+    /// The bodies that only the message's own page shows.
     bodies: Box<RawValue>,
     /// The RFC's `Message-ID` that it went out with, where it is not Postmark's own.
     pub(super) message_id: Option<Box<str>>,
     pub(super) filtered: Filtered,
 }
 
-/// What the search looks at. Beside the text, and as numbers: a search that had to take a hundred thousand texts apart,
-/// or to compare them, would be slow.
+/// The fields that the search looks at. Beside the text, and as numbers: a search that had to take a hundred thousand
+/// texts apart, or to compare them, would be slow.
 #[derive(Debug)]
 pub(super) struct Filtered {
     pub(super) stream: Word,
@@ -144,7 +144,8 @@ impl Message {
         )
     }
 
-    /// What a webhook is told of its delivery (<https://postmarkapp.com/developer/webhooks/delivery-webhook>).
+    /// The event that a webhook is told of its delivery
+    /// (<https://postmarkapp.com/developer/webhooks/delivery-webhook>).
     pub(super) fn delivery(&self, recipient: &str) -> Value {
         let shown = parsed(&self.shown);
         json!({

@@ -11,7 +11,7 @@ use super::super::fixture::Reply;
 use super::server::{self, STREAMS};
 use super::suppressions;
 
-/// What a parameter's value must be.
+/// The kind that a parameter's value must be of.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Text,

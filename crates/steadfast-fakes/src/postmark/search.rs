@@ -1,4 +1,4 @@
-//! What a search of messages asks for, beside their metadata.
+//! The filters of a search of messages, beside their metadata.
 
 use wiremock::Request;
 
@@ -21,7 +21,7 @@ pub(super) struct Asked {
     recipient: Option<String>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
-    /// What all that passes is found under.
+    /// The term that all messages that pass are found under.
     pub(super) term: Option<Term>,
 }
 

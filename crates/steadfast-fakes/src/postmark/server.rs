@@ -1,4 +1,4 @@
-//! What a Postmark server has besides messages: itself, templates, streams and bounces.
+//! The parts of a Postmark server besides messages: itself, templates, streams and bounces.
 
 use std::collections::BTreeMap;
 
@@ -275,7 +275,7 @@ pub(super) fn new_server(id: u64) -> Value {
     })
 }
 
-/// What a write tells of a template.
+/// The members that a write tells of a template.
 fn brief(template: &Value) -> Value {
     json!({
         "TemplateId": template["TemplateId"], "Name": template["Name"], "Active": template["Active"],
@@ -341,7 +341,7 @@ pub(super) const STREAMS: [(&str, &str); 3] =
     [("outbound", "Transactional"), ("broadcast", "Broadcasts"), ("inbound", "Inbound")];
 
 const TEXTS: [&str; 3] = ["Subject", "HtmlBody", "TextBody"];
-/// What a layout is around.
+/// The bodies that a layout is around.
 const BODIES: [&str; 2] = ["HtmlBody", "TextBody"];
 
 pub(super) const SERVER: u64 = 1;

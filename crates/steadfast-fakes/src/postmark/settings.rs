@@ -1,5 +1,5 @@
-//! What the fake can be told to do otherwise. A builder's method and its field have one name, and so has the plan file of
-//! `steadfast fakes`.
+//! The behaviour that the fake can be told to change. A builder's method and its field have one name, and so has the
+//! plan file of `steadfast fakes`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(in super::super) struct PostmarkSettings {
     /// How long a message stays out of the search.
     #[serde(with = "humantime_serde")]
     pub(in super::super) search_lag: Duration,
-    /// What a second `metadata_` filter meets.
+    /// The answer that a second `metadata_` filter meets.
     pub(in super::super) second_filter: SecondFilter,
     /// Whether a message may keep its `Message-ID`.
     pub(in super::super) keep_message_ids: bool,

@@ -2,12 +2,13 @@
 //! (<https://postmarkapp.com/developer/api/email-api>).
 //!
 //! A member of another kind is refused with ErrorCode 403, which names it
-//! (<https://postmarkapp.com/updates/changes-to-email-api-validation-action-may-be-required>). What happens to a member
-//! that a request does not have is not documented. The fake refuses it in the same way: it does not know what it would do.
+//! (<https://postmarkapp.com/updates/changes-to-email-api-validation-action-may-be-required>). The treatment of a
+//! member that a request does not have is not documented. The fake refuses it in the same way: it does not know what
+//! it would do.
 
 use serde_json::Value;
 
-/// What a member must be. Null stands for one that is left out.
+/// The kind that a member must be of. Null stands for one that is left out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Text,

@@ -209,7 +209,7 @@ impl Server {
     }
 }
 
-/// What a webhook is told of an address that a hard bounce suppressed, from what it is told of the bounce
+/// The event that a webhook is told of an address that a hard bounce suppressed, from what it is told of the bounce
 /// (<https://postmarkapp.com/developer/webhooks/subscription-change-webhook>).
 pub(super) fn by_bounce(bounce: &Value, at: Timestamp) -> Value {
     json!({

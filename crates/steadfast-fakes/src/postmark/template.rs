@@ -33,7 +33,7 @@ pub(super) fn without_text(text: &str, model: &Value) -> Option<String> {
     found
 }
 
-/// What the fake cannot render of a text.
+/// Gives the part of a text that the fake cannot render, as an error.
 pub(super) fn check(text: &str) -> Result<(), String> {
     walk(text, |_, _| {}).map(|_| ())
 }

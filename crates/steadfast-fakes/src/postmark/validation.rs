@@ -1,4 +1,4 @@
-//! What Postmark refuses in a message, in its own words.
+//! The mistakes in a message that Postmark refuses, in its own words.
 
 use serde_json::{Value, json};
 

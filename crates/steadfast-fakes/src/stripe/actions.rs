@@ -1,4 +1,4 @@
-//! What each write does: creates, updates, actions and removals, by resource.
+//! The acts of each write: creates, updates, actions and removals, by resource.
 
 use checks::decoded;
 use serde_json::{Map, Value, json};
@@ -128,7 +128,7 @@ fn update(desk: &mut Desk<'_>, name: &str, mut object: Value, sent: &Map<String,
     Ok(object)
 }
 
-/// What an action takes; `None` for one that the fake does not know.
+/// The fields that an action takes; `None` for one that the fake does not know.
 fn fields_of(name: &str, action: &str) -> Option<Vec<Field>> {
     let text = Kind::Text;
     // As an update takes them.

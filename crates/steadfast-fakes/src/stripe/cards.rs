@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 
-/// What charging a card comes to.
+/// The outcome of charging a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charging {
     Pays,

@@ -1,5 +1,5 @@
-//! What Stripe's resources are made of: the fixture files `stripe_contract.json` and `stripe_v2_contract.json`, read once.
-//! `stripe_events.txt` has the types of its events.
+//! The members that Stripe's resources are made of: the fixture files `stripe_contract.json` and
+//! `stripe_v2_contract.json`, read once. `stripe_events.txt` has the types of its events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -15,11 +15,11 @@ pub(super) struct Resource {
     pub(super) prefix: String,
     pub(super) created: bool,
     pub(super) livemode: bool,
-    /// What every object has, as it is before a request sets anything.
+    /// The fields that every object has, as they are before a request sets anything.
     pub(super) fields: Map<String, Value>,
-    /// What an object may have and shows once a request sets it.
+    /// The fields that an object may have and shows once a request sets them.
     pub(super) echo: Vec<String>,
-    /// What completes a hash that a request sets.
+    /// The members that complete a hash that a request sets.
     pub(super) shapes: Map<String, Value>,
     /// `None` where a request cannot create one.
     pub(super) create: Option<Vec<Field>>,
@@ -111,7 +111,7 @@ static EVENTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     kinds
 });
 
-/// What a call of v2's takes in its body.
+/// The fields that a call of v2's takes in its body.
 pub(super) fn v2_body(call: &str) -> &'static [Field] {
     V2_BODIES.get(call).map_or(&[], Vec::as_slice)
 }

@@ -13,9 +13,9 @@ use super::refusal::Refusal;
 /// One write under way.
 pub(super) struct Desk<'a> {
     pub(super) objects: &'a mut Objects,
-    /// What each payment method does when it is charged, where that is not success.
+    /// The outcome of charging each payment method, where that is not success.
     pub(super) methods: &'a mut HashMap<String, Charging>,
-    /// What is to happen by itself.
+    /// The events that are to happen by themselves.
     pub(super) due: &'a mut Due,
     pub(super) account: &'a str,
     /// Seconds.
@@ -24,13 +24,13 @@ pub(super) struct Desk<'a> {
     /// `None` for what happens by itself.
     pub(super) request_id: Option<&'a str>,
     pub(super) key: Option<&'a str>,
-    /// What happened, for the webhooks: the kind, and the event.
+    /// The events that happened, for the webhooks: the kind, and the event.
     pub(super) events: Vec<Value>,
     /// The text of each changed object, by id, as it was when an event last told of it.
     pub(super) before: HashMap<String, String>,
 }
 
-/// What a write has come to.
+/// The outcome of a write.
 pub(super) type Made = Result<Value, Refusal>;
 
 impl Desk<'_> {

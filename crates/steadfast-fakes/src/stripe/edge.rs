@@ -1,4 +1,4 @@
-//! What keeps a request from executing: faults, and what is wrong with its key.
+//! The causes that keep a request from executing: faults, and what is wrong with its key.
 
 use serde_json::json;
 

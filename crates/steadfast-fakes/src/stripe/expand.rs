@@ -8,7 +8,7 @@ use super::contract::Resource;
 use super::objects::Objects;
 use super::refusal::Refusal;
 
-/// What a request shows: objects of a resource, one or a page of them.
+/// The objects that a request shows: of a resource, one or a page of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown<'a> {
     resource: &'a str,
@@ -100,7 +100,7 @@ fn fill(objects: &Objects, account: &str, resource: &str, value: &mut Value, pat
     });
 }
 
-/// What stands under these names, in each item of a list.
+/// Acts on what stands under these names, in each item of a list.
 fn each(value: &mut Value, names: &[&str], act: &mut impl FnMut(&mut Value)) {
     match (value, names.split_first()) {
         (Value::Array(items), _) => items.iter_mut().for_each(|item| each(item, names, act)),
@@ -123,7 +123,7 @@ fn object_of(objects: &Objects, account: &str, resource: &str, id: &str) -> Opti
     objects.get(account, resource, id)
 }
 
-/// What is shown of a customer that was deleted.
+/// The members that are shown of a customer that was deleted.
 pub(super) fn deleted_customer(id: &str) -> Value {
     json!({ "id": id, "object": "customer", "deleted": true })
 }

@@ -1,4 +1,4 @@
-//! What the headers of a request say, and those of every answer.
+//! The content of a request's headers, and the headers of every answer.
 
 use http::Method;
 use wiremock::Request;

@@ -1,4 +1,4 @@
-//! What happens by itself: what is due by the clock takes place before the next request is answered.
+//! The events that happen by themselves: what is due by the clock takes place before the next request is answered.
 //!
 //! Only what Stripe documents with a time of its own, and what needs no second party. A payout is paid on its
 //! `arrival_date`, a top-up succeeds on its `expected_availability_date`, a line of the balance is available from its
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::actions::cycles;
 use super::desk::Desk;
 
-/// What is to be looked at, and when. What has become of it meanwhile is seen then.
+/// The objects that are to be looked at, and when. Their fate meanwhile is seen then.
 #[derive(Debug, Default)]
 pub(super) struct Due(BTreeSet<Entry>);
 
@@ -39,7 +39,7 @@ impl Due {
     }
 }
 
-/// What an object becomes, and the event of it, once its time has come.
+/// Changes an object to what it becomes, and tells the event of it, once its time has come.
 pub(super) fn come(desk: &mut Desk<'_>, resource: &str, id: &str) {
     let Some(mut object) = desk.objects.get(desk.account, resource, id) else { return };
     match resource {

@@ -1,4 +1,4 @@
-//! What Stripe does with a request, in its own order.
+//! The steps of a request at Stripe, in its own order.
 
 use std::collections::HashMap;
 
@@ -159,7 +159,7 @@ impl Machine {
         made
     }
 
-    /// What is due takes place, each at its own time.
+    /// Carries out the events that are due, each at its own time.
     fn pass_time(&self, state: &mut State) {
         while let Some(entry) = state.due.next(self.seconds()) {
             let come = |desk: &mut Desk<'_>| life::come(desk, entry.resource, &entry.id);
@@ -184,8 +184,8 @@ impl Machine {
         if self.settings.compare_versions { format!("{} {params}", write.version) } else { params }
     }
 
-    /// The order is Stripe's. What keeps a request from executing comes first and stores nothing. Then the key's
-    /// record; then validation, which stores nothing either; then execution, whose outcome is stored.
+    /// The order is Stripe's. A cause that keeps a request from executing comes first and stores nothing. Then the
+    /// key's record; then validation, which stores nothing either; then execution, whose outcome is stored.
     fn write(&self, state: &mut State, write: &Write<'_>, rest: &str) -> Reply {
         let now = self.clock.wall();
         if write.fault == Some(Fault::KeyInUse) {
@@ -256,7 +256,7 @@ impl Machine {
     }
 }
 
-/// What is to be expanded, refused if it cannot be.
+/// The ids that are to be expanded, refused if they cannot be.
 fn expansions<'a>(
     write: &Write<'_>,
     method: &str,

@@ -1,4 +1,4 @@
-//! What Stripe holds: every object made, readable at once (lists are read-after-write; Search is not, and
+//! The objects that Stripe holds: every one made, readable at once (lists are read-after-write; Search is not, and
 //! there is none here).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -27,12 +27,12 @@ pub(super) struct Objects {
     /// Customers that were deleted: they are shown as such.
     gone: HashSet<(String, String)>,
     booked: HashMap<String, Booked>,
-    /// What the write under way has changed; `None` if none is.
+    /// The changes of the write under way; `None` if none is.
     changes: Option<Vec<Change>>,
 }
 
-/// What the lines of an account's balance come to, by currency and by the second in which they are available. Lines do
-/// not change, and a balance of very many is told as fast as one of a few.
+/// The sums that the lines of an account's balance come to, by currency and by the second in which they are available.
+/// Lines do not change, and a balance of very many is told as fast as one of a few.
 type Booked = BTreeMap<(String, u64), i64>;
 
 #[derive(Clone, Debug)]
@@ -116,7 +116,8 @@ impl Objects {
         *booked.entry((currency, available_on)).or_default() += times * line["net"].as_i64().unwrap_or(0);
     }
 
-    /// What an account's balance adds up from: a currency, the second in which it is available, and the net amount.
+    /// The sums that an account's balance adds up from: a currency, the second in which it is available, and the net
+    /// amount.
     pub(super) fn booked(&self, account: &str) -> impl Iterator<Item = (&str, u64, i64)> {
         let booked = self.booked.get(account).into_iter().flatten();
         booked.map(|((currency, available_on), net)| (&**currency, *available_on, *net))
@@ -246,7 +247,7 @@ fn term(field: &str, held: &Value) -> Term {
     }
 }
 
-/// What a filter of this name looks at.
+/// The field and the value that a filter of this name looks at.
 fn held<'a>(filter: &'a str, value: &'a Value) -> (&'a str, &'a Value) {
     let name = match filter {
         "lookup_keys" => "lookup_key",
@@ -350,7 +351,7 @@ mod tests {
         assert!(changed.0 != before.0 && changed.1 != before.1 && changed.2 && changed.3 != before.3);
         objects.take_back();
         assert_eq!(told(&objects), before);
-        // What is kept is not taken back, nor what nobody notes.
+        // A change that is kept is not taken back, nor one that nobody notes.
         objects.begin();
         let fourth = add(&mut objects, 4, "ch_4");
         objects.keep();

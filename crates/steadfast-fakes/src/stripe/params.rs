@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 #[derive(Debug)]
 pub(super) struct Params(Vec<(String, String)>);
 
-/// What one name holds.
+/// The content that one name holds.
 #[derive(Clone, Debug)]
 enum Node {
     Text(String),
@@ -35,7 +35,7 @@ impl Params {
         url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
     }
 
-    /// What an answer is to show in place of an id.
+    /// The objects that an answer is to show in place of an id.
     pub(super) fn expand(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(name, _)| is_expand(name)).map(|(_, value)| value.as_str())
     }
@@ -45,7 +45,7 @@ impl Params {
         let mut nodes: Vec<(String, Node)> = Vec::new();
         for (name, value) in self.0.iter().filter(|(name, _)| !is_expand(name)) {
             let path = path(name);
-            // What is built of it, and read of it, is as deep as it is.
+            // The tree that is built of it, and read of it, is as deep as it is.
             if path.len() > DEPTH_MAX {
                 return Err(Refusal::unknown(name));
             }

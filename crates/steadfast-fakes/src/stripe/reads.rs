@@ -1,4 +1,4 @@
-//! What a GET shows.
+//! The objects that a GET shows.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub(super) fn get(
     }
 }
 
-/// What the lines of the balance come to, by currency: pending until they are available.
+/// The sums that the lines of the balance come to, by currency: pending until they are available.
 fn balance(objects: &Objects, account: &str, now: u64) -> Value {
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::from([("usd".to_owned(), (0, 0))]);
     for (currency, available_on, net) in objects.booked(account) {

@@ -1,4 +1,4 @@
-//! What Stripe keeps under a key: an [`Answer`] in v1, the id of what was made or changed in v2.
+//! The record that Stripe keeps under a key: an [`Answer`] in v1, the id of what was made or changed in v2.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What Stripe says when it says no.
+//! The words that Stripe says when it says no.
 //!
 //! The shape and the codes are documented (<https://docs.stripe.com/api/errors>, <https://docs.stripe.com/error-codes>);
 //! the sentences are composed after published answers, and a client must not read them.
@@ -24,7 +24,7 @@ impl Refusal {
         Refusal::new(400, message).with("param", param)
     }
 
-    /// What the object's state does not allow: found in execution.
+    /// A refusal of what the object's state does not allow: found in execution.
     pub(super) fn state(code: &str, message: impl Into<String>) -> Refusal {
         Refusal { executed: true, ..Refusal::new(400, message).code(code) }
     }
@@ -111,7 +111,7 @@ impl Refusal {
         Refusal::new(400, format!("Invalid Stripe API version: {version}"))
     }
 
-    /// What was attempted stays: a payment that was declined is a charge that failed.
+    /// Leaves what was attempted: a payment that was declined is a charge that failed.
     pub(super) fn leaving(self) -> Refusal {
         Refusal { leaves: true, ..self }
     }

@@ -40,7 +40,7 @@ pub(super) struct Asked<'a> {
     pub(super) rest: &'a str,
 }
 
-/// What an id of the path is to be done with. Each is an API of its own to a key.
+/// The act that is to be done with an id of the path. Each is an API of its own to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Api {
     List,

@@ -54,7 +54,7 @@ fn whole() -> Value {
     serde_json::from_str(WHOLE).unwrap()
 }
 
-/// What was sent since this was last asked: event, success, reason and amount of each.
+/// The events that were sent since this was last asked: event, success, reason and amount of each.
 fn events(receiver: &Receiver) -> Vec<(String, bool, String, i64)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     sent_items(receiver)
@@ -546,7 +546,8 @@ async fn a_notification_is_signed_in_its_body_and_comes_when_it_is_ordered() {
     let id = told["deliveries"][0]["id"].as_str().unwrap();
     order_webhooks(fake.url(), &json!({ "send": [id] })).await;
     assert_eq!(sent_items(&receiver).len(), 1, "on demand, again");
-    // What signs and what verifies are of different authors in `tests/sdk`. Here: the key and the fields count.
+    // The code that signs and the code that verifies are of different authors in `tests/sdk`. Here: the key and the
+    // fields count.
     let signature = |item: &Value| item["additionalData"]["hmacSignature"].as_str().unwrap().to_owned();
     assert_ne!(signature(&items[0]), signature(&items[2]));
     assert_eq!(signature(&items[0]).len(), 44, "32 bytes in base64");

@@ -1,5 +1,5 @@
-//! What Drop-in and Pay by Link begin with at the fake of Adyen: payment methods, sessions, payment links, and the
-//! shopper who pays them.
+//! The things that Drop-in and Pay by Link begin with at the fake of Adyen: payment methods, sessions, payment links,
+//! and the shopper who pays them.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn told_to(fake: &AdyenFake) -> Receiver {
     receiver
 }
 
-/// What was told since this was last asked: event, success, reference and additional data.
+/// The notices that were told since this was last asked: event, success, reference and additional data.
 async fn notices(fake: &AdyenFake, receiver: &Receiver) -> Vec<(String, bool, String, Value)> {
     order_webhooks(fake.url(), &json!({})).await;
     let bodies = receiver.bodies();
@@ -209,7 +209,7 @@ async fn a_repeat_under_its_key_is_the_same_session_or_link() {
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (4, Vec::new()));
 }
 
-/// What must not be in a session: where, the value, the status and the code.
+/// The members that must not be in a session: where, the value, the status and the code.
 fn bad_sessions() -> Vec<(&'static str, Value, u16, &'static str)> {
     let long = |length: usize| "x".repeat(length);
     let key = long(21);
@@ -396,7 +396,7 @@ async fn who_captures_the_payment_of_a_session_or_a_link_is_up_to_its_request_an
         let name = if path == "/v71/sessions" { "checkoutSessionId" } else { "paymentLinkId" };
         let expected = [
             told("AUTHORISATION", true, "order-42", json!({ name: id })),
-            // What is captured can no longer be cancelled.
+            // A payment that is captured can no longer be cancelled.
             told("TECHNICAL_CANCEL", !captured, "order-42", json!({})),
         ];
         assert_eq!(notices(&fake, &receiver).await, expected, "{is_manual} {body}");
@@ -624,7 +624,7 @@ async fn a_link_ends_in_time_or_by_request() {
     assert_eq!((ended.method.as_str(), ended.id.as_str(), ended.wire_key), ("PATCH", first.as_str(), None));
     assert_eq!((fake.ledger().count(), fake.ledger().requests_for("k")), (3, 0));
 
-    // What is lost on the way, and what is not carried out.
+    // Requests that are lost on the way, and requests that are not carried out.
     fake.answer_next(AdyenAnswer::Configuration500);
     assert_eq!(ask(&fake, "PATCH", &other, expire).await.0, 500);
     fake.plan().next(Fault::Stored500);

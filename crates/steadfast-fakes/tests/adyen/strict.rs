@@ -1,4 +1,4 @@
-//! What the fake of Adyen refuses, its lists, and what Adyen's test names ask for.
+//! The refusals of the fake of Adyen, its lists, and what Adyen's test names ask for.
 
 use serde_json::{Value, json};
 use steadfast_fakes::AdyenFake;
@@ -19,7 +19,7 @@ fn payment() -> Value {
     })
 }
 
-/// What a payment must not be: where, the value, the status and the code.
+/// The members that a payment must not have: where, the value, the status and the code.
 fn bad_payments() -> Vec<(&'static str, Value, u16, &'static str)> {
     let long = "x".repeat(81);
     let pairs: Value =
@@ -182,7 +182,7 @@ async fn what_adyens_specification_has_is_taken() {
     }
 }
 
-/// Whether Adyen keeps what fails validation under its key is not documented.
+/// It is not documented whether Adyen keeps what fails validation under its key.
 #[tokio::test]
 async fn a_request_that_fails_validation_leaves_its_key_free_only_where_the_fake_is_told_so() {
     for forgets in [false, true] {
@@ -196,7 +196,7 @@ async fn a_request_that_fails_validation_leaves_its_key_free_only_where_the_fake
         assert_eq!(send(&with(payment(), "/amount/currency", json!("ZZZ"))).await, 422);
         assert_eq!(send(&payment()).await, if forgets { 200 } else { 422 });
         assert_eq!(fake.ledger().count(), usize::from(forgets));
-        // What was paid is kept in either case, and so is what was processed before.
+        // The answer of a payment is kept in either case, and so is that of what was processed before.
         if forgets {
             assert_eq!(send(&with(payment(), "/amount/currency", json!("ZZZ"))).await, 200);
         }
@@ -321,7 +321,8 @@ async fn its_list_is_given_page_by_page_with_the_links_of_the_specification() {
     }
 }
 
-/// What the fake tells, by the merchant account of each of its receivers: event, amount and success, oldest first.
+/// The events that the fake tells, by the merchant account of each of its receivers: event, amount and success, oldest
+/// first.
 async fn told(fake: &AdyenFake) -> Vec<String> {
     let page = ok(fake, "GET", "/_fake/webhooks", "").await;
     let line = |one: &Value| {

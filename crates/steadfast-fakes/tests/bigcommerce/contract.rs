@@ -1,4 +1,4 @@
-//! What the BigCommerce fake refuses, and which members its answers have: those of
+//! The refusals of the BigCommerce fake, and the members that its answers have: those of
 //! `crates/steadfast-fakes/fixtures/bigcommerce_contract.json`, no fewer and no more.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ async fn fake() -> BigCommerceFake {
     BigCommerceFake::builder().order(700).product(9).cart("c").start().await
 }
 
-/// What V2, V3 and the refunds of V3 have in a refusal.
+/// Whether a refusal has the form of V2, of V3 or of the refunds of V3.
 fn is_in_the_vendors_form(path: &str, status: u16, body: &Value) -> bool {
     let (error, text) = match path {
         path if path.starts_with("/v2/") => (&body[0], "message"),
@@ -81,7 +81,7 @@ fn refused_bodies() -> Vec<Refused> {
         (Method::POST, "/v3/catalog/products", with(product(), "brand_id", json!(7)), 409),
         (Method::POST, "/v3/catalog/products", with(product(), "categories", json!([7])), 409),
         (Method::POST, "/v3/catalog/products", with(product(), "variants", json!([])), 422),
-        // What would be taken without a trace.
+        // Members that would be taken without a trace.
         (Method::POST, "/v3/catalog/products", with(product(), "brand_name", json!("Acme")), 422),
         (Method::PUT, "/v3/catalog/products/9", json!({ "brand_name": "Acme" }), 422),
         (Method::POST, "/v2/customers", with(customer(), "_authentication", json!({})), 400),
@@ -323,7 +323,7 @@ async fn every_answer_has_the_members_of_the_contract_and_no_others() {
         let id = made[0]["id"].as_str().map_or_else(|| made[0]["id"].to_string(), str::to_owned);
         let one = body_of(&fake, &format!("{path}/{id}")).await;
         let listed = body_of(&fake, &path).await;
-        // What has no path of its own is in the list, and the other way round.
+        // An object that has no path of its own is in the list, and the other way round.
         let shown =
             [one, listed].iter().flat_map(objects).filter(|one| one.get("id").is_some()).collect::<Vec<_>>();
         assert!(!shown.is_empty(), "{path} shows nothing");

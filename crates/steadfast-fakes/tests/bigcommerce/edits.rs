@@ -1,4 +1,5 @@
-//! What a change makes of an order and of its stock at the BigCommerce fake, and which variant orders and carts are of.
+//! The effect of a change on an order and its stock at the BigCommerce fake, and the variant that orders and carts are
+//! of.
 
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ async fn an_edit_moves_the_stock_of_the_lines_that_it_touches_alone() {
         store.set(&path, json!({ "products": [{ "id": ids[1], "quantity": 3 }] })).await;
         assert_eq!((store.stock(1).await, store.stock(2).await), (json!(level), json!(997)), "{after}");
     }
-    // What was not taken is not given back.
+    // Stock that was not taken is not given back.
     let store = open(FakeBuilder::<BigCommerceFake>::edited_orders_restock);
     store.set(product, json!({ "inventory_tracking": "none" })).await;
     let (path, ids) = store.ordered(both(), json!({})).await;
@@ -118,11 +119,11 @@ async fn an_edit_moves_no_stock_that_is_taken_unless_the_store_is_set_to_that() 
             store.set(&path, json!({ "products": [{ "id": ids[0], "quantity": quantity }] })).await;
             assert_eq!(store.stock(1).await, if adjusts { level } else { 990 }, "{quantity}");
         }
-        // What was taken is given back, and no more.
+        // Stock that was taken is given back, and no more.
         store.set(&path, json!({ "status_id": 5 })).await;
         assert_eq!(store.stock(1).await, 1000);
     }
-    // What is not taken yet is taken as the order is by then.
+    // Stock that is not taken yet is taken as the order is by then.
     let store = open(|builder| builder);
     let unpaid = json!({ "status_id": 0 });
     let (path, ids) = store.ordered(json!([{ "product_id": 1, "quantity": 10 }]), unpaid).await;

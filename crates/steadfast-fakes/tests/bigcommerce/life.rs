@@ -1,5 +1,5 @@
-//! What becomes of orders, carts and stock at the BigCommerce fake: money, quantities and statuses add up, and webhooks tell
-//! of it at once, late, twice and out of order.
+//! The life of orders, carts and stock at the BigCommerce fake: money, quantities and statuses add up, and webhooks
+//! tell of it at once, late, twice and out of order.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an order comes to at the BigCommerce fake, what a change makes of it, and what a refund gives back of it.
+//! The total of an order at the BigCommerce fake, what a change makes of it, and what a refund gives back of it.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use steadfast_testkit::{Fault, TestClock, WaitForm};
 use crate::asks::{call, paid};
 use support::answers::{self, header, json_of, shows};
 
-/// What is sure of BigCommerce.
+/// A fixture of what is sure of BigCommerce.
 fn fixture(name: &str) -> Value {
     answers::fixture(include_str!("../../fixtures/bigcommerce.json"), name)
 }
@@ -459,7 +459,7 @@ async fn answers_that_no_state_leads_to_are_the_fixtures() {
 
 type Unkeyed = (&'static str, fn() -> Value);
 
-/// What has no key, and the least that it is made of.
+/// The collections that have no key, and the least that an object of them is made of.
 const UNKEYED: [Unkeyed; 3] = [
     ("/v3/carts", || json!({ "line_items": [{ "product_id": 1, "quantity": 1 }] })),
     (

@@ -48,7 +48,7 @@ async fn an_order_takes_its_stock_and_is_refused_where_there_is_too_little() {
     assert_eq!((store.stock(1).await, store.fake.ledger().count()), (json!(600), 1));
     store.made("/v2/orders", order(600, &json!({}))).await;
     assert_eq!(store.stock(1).await, 0);
-    // What is not tracked has no stock to be taken.
+    // A product that is not tracked has no stock to be taken.
     assert_eq!(store.put("/v3/catalog/products/1", json!({ "inventory_tracking": "none" })).await, 200);
     store.made("/v2/orders", order(5, &json!({}))).await;
     assert_eq!(store.stock(1).await, 0);

@@ -11,7 +11,7 @@ use steadfast_testkit::{Fault, TestClock, WaitForm};
 
 use support::answers::{self, header, json_of, shows};
 
-/// What is sure of Postmark.
+/// A fixture of what is sure of Postmark.
 fn fixture(name: &str) -> Value {
     answers::fixture(include_str!("../../fixtures/postmark.json"), name)
 }

@@ -38,7 +38,7 @@ impl Shop {
         self.ask("POST", "/email", &mail).await.1["ErrorCode"].as_u64().unwrap()
     }
 
-    /// What is said of each address: the address, its status, and why it failed.
+    /// The words on each address: the address, its status, and why it failed.
     async fn change(&self, path: &str, addresses: &[&str]) -> Vec<(String, String, Option<String>)> {
         let listed: Vec<Value> = addresses.iter().map(|one| json!({ "EmailAddress": one })).collect();
         let body = json!({ "Suppressions": listed });
@@ -146,7 +146,7 @@ async fn who_deletes_a_bounces_suppression_activates_the_bounce() {
     assert_eq!((inactive().await, shop.send(None, "ann@example.com").await), (json!(1), 406));
     shop.change("outbound/suppressions/delete", &["ANN@example.com"]).await;
     assert_eq!((inactive().await, shop.send(None, "ann@example.com").await), (json!(0), 0));
-    // What is suppressed by hand does not bounce.
+    // An address that is suppressed by hand does not bounce.
     shop.change("outbound/suppressions", &["ann@example.com"]).await;
     shop.fake.deactivate("ann@example.com");
     assert_eq!(inactive().await, 0);

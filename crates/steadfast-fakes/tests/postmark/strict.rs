@@ -1,4 +1,4 @@
-//! What the fake of Postmark refuses, what its filters leave out, and its webhooks.
+//! The refusals of the fake of Postmark, what its filters leave out, and its webhooks.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn hook(name: &str, value: Value) -> Value {
     hook
 }
 
-/// Method, path, body and ErrorCode of what is refused. What each of them is with its mistake taken out is accepted: the
+/// Method, path, body and ErrorCode of what is refused. Each of them is accepted with its mistake taken out: the
 /// tests of the fake's features send that.
 type Refused = (&'static str, String, Value, u64);
 
@@ -201,14 +201,14 @@ fn refused_settings() -> Vec<Refused> {
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "TemplateType": "Other" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "LayoutTemplate": "none" }), 1101),
         ("POST", "/templates", json!({ "TextBody": "t" }), 1120),
-        // What would be sent as it stands.
+        // Text that would be sent as it stands.
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "{{#each all}}{{name}}{{/each}}" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "{{^none}}t{{/none}}" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "HtmlBody": "{{{html}}}" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "Subject": "{{order" }), 1122),
         ("POST", "/templates", json!({ "Name": "T", "HtmlBody": "<p>", "TemplateType": "Layout" }), 1122),
         ("PUT", "/templates/receipt", json!({ "TextBody": "{{#a}}t{{/a}}" }), 1122),
-        // What would be kept and not called.
+        // A hook that would be kept and not called.
         ("PUT", "/server", json!({ "BounceHookUrl": "http://127.0.0.1:1/" }), 403),
         ("POST", "/templates", json!({ "Name": "T" }), 1120),
         ("POST", "/templates", json!({ "Name": "T", "TextBody": "t", "Alias": "receipt" }), 1122),
@@ -557,7 +557,7 @@ async fn each_change_of_a_suppression_is_told_of_once_and_to_the_webhooks_of_its
     let mut news = mail("MessageStream", json!("broadcast"));
     (news["Tag"], news["Metadata"]) = (json!("news"), json!({ "issue": "7" }));
     let sent = ok(&fake, "POST", "/email", &news).await;
-    // What is suppressed already, and what is not suppressed, does not change.
+    // An address that is suppressed already, and one that is not suppressed, does not change.
     fake.deactivate("ann@example.com").deactivate("ann@example.com");
     let listed = |address: &str| json!({ "Suppressions": [{ "EmailAddress": address }] });
     let (ann, bob) = (listed("ann@example.com"), listed("bob@example.com"));

@@ -391,7 +391,7 @@ async fn a_change_is_billed_with_the_payment_method_that_it_leaves() {
         let expected = if card.is_empty() { vec![&own] } else { vec![&default, &own] };
         assert_eq!((account.status(&path).await.as_str(), charged), (status, expected));
 
-        // What pays it, in either status, is told of once.
+        // The payment of it, in either status, is told of once.
         let own = own.as_str().unwrap();
         account.make(&customer, &format!("invoice_settings[default_payment_method]={own}")).await;
         let [told] = account.told(["customer.subscription.updated"]).await;

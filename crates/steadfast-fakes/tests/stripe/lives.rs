@@ -1,4 +1,4 @@
-//! What the Stripe fake makes of its objects: what billing adds up to, what time brings, and what is expanded.
+//! The life of the objects at the Stripe fake: what billing adds up to, what time brings, and what is expanded.
 
 use http::Method;
 use serde_json::{Value, json};

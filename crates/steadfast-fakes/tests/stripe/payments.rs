@@ -32,7 +32,7 @@ impl Account {
         self.make("payment_intents", &format!("{}&capture_method=manual&{CARDS}", pays("pm_card_visa"))).await
     }
 
-    /// What all lines of the balance come to.
+    /// The sum that all lines of the balance come to.
     async fn booked(&self) -> (i64, usize) {
         let lines = self.get("balance_transactions?limit=100").await["data"].as_array().unwrap().clone();
         (lines.iter().map(|line| line["net"].as_i64().unwrap()).sum(), lines.len())
@@ -274,7 +274,7 @@ async fn a_hold_that_was_released_cannot_be_captured() {
     let account = Account::open();
     let held = account.held().await;
     let charge = held["latest_charge"].as_str().unwrap();
-    // What an intent holds is canceled, not refunded.
+    // An amount that an intent holds is canceled, not refunded.
     let (message, code, _) = account.refused("refunds", &format!("charge={charge}")).await;
     assert!(message.contains("You must cancel the PaymentIntent to reverse the authorization"), "{message}");
     assert_eq!(code, Value::Null);

@@ -1,4 +1,4 @@
-//! What a change of a subscription costs at the Stripe fake, and what a credit does to the invoices after it.
+//! The cost of a change of a subscription at the Stripe fake, and what a credit does to the invoices after it.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Account {
         self.make(&of.path, &format!("items[0][id]={}&items[0][price]={price}{more}", of.item)).await
     }
 
-    /// What each item that waits for an invoice costs, newest first.
+    /// The cost of each item that waits for an invoice, newest first.
     async fn waiting(&self, customer: &str) -> Vec<i64> {
         let items = self.get(&format!("invoiceitems?customer={customer}")).await;
         let items = items["data"].as_array().unwrap().clone();
@@ -326,7 +326,7 @@ async fn a_negative_total_is_a_credit_that_the_next_invoices_take_in() {
     let open = account.finalized(&later).await;
     shows(&open, &json!({ "status": "open", "amount_due": 700, "ending_balance": 0 }));
     assert_eq!(account.balance(&customer).await, 0);
-    // What is voided gives back what it took.
+    // An invoice that is voided gives back what it took.
     account.make(&format!("invoices/{}/void", id(&open)), "").await;
     assert_eq!(account.balance(&customer).await, -300);
     let small = account.draft(&customer, 200, "usd").await;

@@ -1,4 +1,4 @@
-//! What the Stripe fake refuses, route by route, and that nothing is left of it.
+//! The refusals of the Stripe fake, route by route, and that nothing is left of what it refused.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Shop {
     async fn open() -> Shop {
         let (fake, client) = (StripeFake::start().await, answers::client());
         let mut shop = Shop { fake, client, ids: BTreeMap::new() };
-        // What the webhooks are told waits, and can be counted.
+        // The events for the webhooks wait, and can be counted.
         shop.ask(Method::POST, "/_fake/webhooks", r#"{"hold": true}"#).await;
         for [name, path, form] in rows(STOCK) {
             let (status, made) = shop.ask(Method::POST, path, form).await;
@@ -391,8 +391,8 @@ DELETE | /v1/invoices/{draft} |
 DELETE | /v1/coupons/{coupon} |
 ";
 
-/// What a card leaves when it is declined is documented: the charge that failed, and why, on the intent. A subscription
-/// that is an error if it cannot be paid is not made, and neither is what was tried for it.
+/// The traces that a card leaves when it is declined are documented: the charge that failed, and why, on the intent. A
+/// subscription that is an error if it cannot be paid is not made, and neither is what was tried for it.
 #[tokio::test]
 async fn a_declined_payment_is_on_record_and_a_subscription_that_could_not_be_paid_is_not() {
     let shop = Shop::open().await;

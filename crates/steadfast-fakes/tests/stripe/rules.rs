@@ -15,7 +15,7 @@ use support::answers::{self, header, json_of, shows};
 const CHARGE: &str = "amount=1000&currency=usd";
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What is sure of Stripe.
+/// A fixture of what is sure of Stripe.
 fn fixture(name: &str) -> Value {
     answers::fixture(include_str!("../../fixtures/stripe.json"), name)
 }
@@ -245,7 +245,7 @@ async fn after_24_hours_the_same_key_executes_again() {
     assert_eq!((fake.ledger().count(), fake.ledger().duplicates()), (2, vec!["k".to_owned()]));
 }
 
-/// Whether Stripe does either is not documented, so each is a switch.
+/// It is not documented whether Stripe does either, so each is a switch.
 #[tokio::test]
 async fn another_order_and_another_version_are_other_parameters_as_the_switches_say() {
     let builder = StripeFake::builder;
@@ -460,7 +460,7 @@ async fn a_slow_body_takes_the_test_clocks_time() {
     assert_eq!(fake.ledger().count(), 1);
 }
 
-/// What a refusal says: its status, code and parameter.
+/// The content of a refusal: its status, code and parameter.
 async fn refusal(fake: &StripeFake, path: &str, body: &str) -> (u16, Value, Value) {
     let answer = call(fake, Method::POST, path).body(body.to_owned()).send().await.unwrap();
     let status = answer.status().as_u16();
@@ -501,7 +501,7 @@ async fn refunds_never_come_to_more_than_was_captured() {
     assert_eq!(refusal(&fake, "/v1/refunds", &of).await.1, "charge_already_refunded");
     let charge = get(&fake, &path).await;
     shows(&charge, &json!({ "amount_refunded": 700, "refunded": true }));
-    // What executed is stored: the key is used up.
+    // A request that executed is stored: the key is used up.
     let late = post(&fake, "/v1/charges/ch_x/refunds", "k", "").await;
     assert_eq!((late.status().as_u16(), header(&late, "idempotent-replayed")), (404, None));
 }

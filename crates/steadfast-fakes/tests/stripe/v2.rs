@@ -1,4 +1,4 @@
-//! What Stripe documents of its API v2, proven at the fake over a real socket.
+//! The rules that Stripe documents of its API v2, proven at the fake over a real socket.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,7 +33,7 @@ pub(super) enum Wants {
     Part(String),
 }
 
-/// What a value has to be.
+/// The kind that a value has to be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Whole,
@@ -197,7 +197,7 @@ impl Kind {
     }
 }
 
-/// What a date without a time is.
+/// The meaning of a date without a time.
 #[derive(Debug)]
 pub(super) enum DayOnly {
     Begins,

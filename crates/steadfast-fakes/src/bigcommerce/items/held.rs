@@ -1,4 +1,4 @@
-//! What a store holds before any request, as the builder was told.
+//! The objects that a store holds before any request, as the builder was told.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use super::super::settings::BigCommerceSettings;
 use super::Items;
 
 impl Items {
-    /// What every store holds from the beginning, and no request made.
+    /// Adds the objects that every store holds from the beginning, and that no request made.
     pub(in super::super) fn hold(&mut self, store: &str, held: &BigCommerceSettings, since: Timestamp) {
         if !self.begun.insert(store.to_owned()) {
             return;

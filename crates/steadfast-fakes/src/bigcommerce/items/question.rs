@@ -1,6 +1,6 @@
-//! What a request asks a list for, or what is wrong with its parameters.
+//! The question that a request asks a list, or what is wrong with its parameters.
 //!
-//! What BigCommerce does with a parameter that is not a list's differs. V2 and the lists of channels refuse it, and of
+//! BigCommerce's treatment of a parameter that is not a list's differs. V2 and the lists of channels refuse it, and of
 //! most V3 lists nothing is documented. The fake refuses it everywhere: a list of everything would be a guess, and it
 //! would hide a misspelt lookup.
 
@@ -26,7 +26,7 @@ pub(in super::super) struct Question {
     pub(super) is_of_archive: bool,
 }
 
-/// What the parameters belong to.
+/// The kind of request that the parameters belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Asks {
     List,

@@ -14,7 +14,8 @@ use super::super::stock::PRODUCTS;
 use super::{Items, amount, id_text};
 
 impl Items {
-    /// What an added object makes of the variants: a simple product has a base variant, until it gets one with options.
+    /// Changes the variants as an added object has it: a simple product has a base variant, until it gets one with
+    /// options.
     pub(super) fn added(&mut self, store: &str, collection: &str, value: &Value, now: Timestamp) {
         if collection == PRODUCTS {
             if value["base_variant_id"].is_u64() {
@@ -50,8 +51,8 @@ impl Items {
             })
     }
 
-    /// What a changed object makes of the variants: a base variant is as its product, and prices that are not a variant's
-    /// own are the product's.
+    /// Changes the variants as a changed object has it: a base variant is as its product, and prices that are not a
+    /// variant's own are the product's.
     pub(super) fn changed(&mut self, store: &str, collection: &str, id: &str, now: Timestamp) {
         if collection == PRODUCTS {
             self.derive(store, id, now);
@@ -117,7 +118,7 @@ pub(in super::super) fn base_id(product: u64) -> u64 {
     BASE_VARIANTS + product
 }
 
-/// Whether a product is looked for by the id of its base variant. Gives the product's id.
+/// The product's id, if a product is looked for by the id of its base variant.
 pub(in super::super) fn product_of_base(variant: &Value) -> Option<u64> {
     variant.as_u64()?.checked_sub(BASE_VARIANTS)
 }
@@ -153,7 +154,7 @@ pub(in super::super) fn product_of(collection: &str) -> Option<&str> {
     collection.strip_prefix(PRODUCTS)?.strip_prefix('/')?.strip_suffix("/variants")
 }
 
-/// What a base variant and its product have in common.
+/// The members that a base variant and its product have in common.
 pub(in super::super) const SHARED: [&str; 7] =
     ["sku", "upc", "mpn", "gtin", "bin_picking_number", "inventory_level", "inventory_warning_level"];
 

@@ -1,4 +1,4 @@
-//! What a customer has in credit or owes, which the next invoice takes in when it is finalized.
+//! The balance that a customer has in credit or owes, which the next invoice takes in when it is finalized.
 //!
 //! A negative balance is a credit, and a positive one is owed. There is one for each currency. A customer shows that of
 //! its own (<https://docs.stripe.com/billing/customer/balance>).
@@ -43,7 +43,7 @@ pub(super) fn add(desk: &mut Desk<'_>, customer: &Value, currency: &Value, amoun
     }
 }
 
-/// What is due of an invoice, as its total and its customer's balance stand.
+/// Sets the amount that is due of an invoice, as its total and its customer's balance stand.
 pub(super) fn set_amount_due(invoice: &mut Value) {
     let due = owed(invoice).max(0);
     for name in ["amount_due", "amount_remaining"] {
@@ -53,8 +53,8 @@ pub(super) fn set_amount_due(invoice: &mut Value) {
 
 /// Takes the customer's balance into an invoice that is finalized. Gives what the balance changes by.
 ///
-/// A total below zero becomes a credit. What is due and "less than Stripe's minimum allowed charge per currency" is not
-/// charged, and is owed with the next invoice (<https://docs.stripe.com/api/invoices>).
+/// A total below zero becomes a credit. An amount that is due and "less than Stripe's minimum allowed charge per
+/// currency" is not charged, and is owed with the next invoice (<https://docs.stripe.com/api/invoices>).
 pub(super) fn settle(desk: &Desk<'_>, invoice: &mut Value) -> i64 {
     let start = balance_of(desk, &invoice["customer"], &invoice["currency"]);
     invoice["starting_balance"] = Value::from(start);

@@ -41,7 +41,7 @@ pub(super) fn customers_currency(desk: &mut Desk<'_>, customer: &Value, currency
     }
 }
 
-/// What is sent to the customer has a time until which it is to be paid, and nothing else has one
+/// A bill that is sent to the customer has a time until which it is to be paid, and nothing else has one
 /// (<https://docs.stripe.com/api/invoices/create#create_invoice-days_until_due>).
 pub(super) fn check_due(sent: &Map<String, Value>, held: &Value, names: &[&str]) -> Result<(), Refusal> {
     not_negative(sent, names)?;

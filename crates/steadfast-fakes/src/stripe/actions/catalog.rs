@@ -1,4 +1,4 @@
-//! What is sold, at which price, and where the account is told of it.
+//! The products that are sold, at which price, and where the account is told of it.
 
 use serde_json::{Map, Value, json};
 
@@ -224,7 +224,7 @@ fn check_url(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<(), Refusal> 
     Err(Refusal::param("url", message).code("url_invalid"))
 }
 
-/// What still needs it.
+/// Refuses the removal of an object that others still need.
 pub(super) fn check_removal(desk: &Desk<'_>, name: &str, object: &Value) -> Result<(), Refusal> {
     let id = object["id"].as_str().unwrap_or_default();
     match name {

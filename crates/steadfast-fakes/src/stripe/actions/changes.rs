@@ -1,4 +1,4 @@
-//! What becomes of a subscription that is changed: its items, its period, and what is billed for that.
+//! The course of a subscription that is changed: its items, its period, and what is billed for that.
 //!
 //! "Switching prices does not normally change the billing date or generate an immediate charge". There are three
 //! exceptions: another interval, a move from free to paid, and the end of a trial. Then Stripe applies "a credit for the
@@ -49,7 +49,7 @@ pub(super) fn update_item(desk: &mut Desk<'_>, id: &str, params: &Params) -> Mad
     items_of(&subscription).iter().find(|item| item["id"] == id).cloned().ok_or_else(absent)
 }
 
-/// What the change of one item takes: what the update of a subscription takes for it.
+/// The fields that the change of one item takes: those that the update of a subscription takes for it.
 fn item_fields() -> Vec<Field> {
     let Some(subscriptions) = Resource::named("subscriptions") else { return Vec::new() };
     let updated = |name: &str| subscriptions.updated(name);
@@ -87,7 +87,7 @@ fn update_items(
         }
         change_all(desk, subscription, &before, &changes, outer)?;
     }
-    // What is billed goes by the parameters that come with the change.
+    // The billing goes by the parameters that come with the change.
     if let Some(resource) = Resource::named("subscriptions") {
         merge(resource, subscription, sent);
     }
@@ -221,7 +221,7 @@ fn bill(
     if !collect(desk, subscription, invoice, text(sent, "payment_behavior"))? {
         subscription["status"] = Value::from("past_due");
     } else if let Some(held) = desk.get("subscriptions", &subscription["id"]) {
-        // What is sent and comes to nothing is paid.
+        // An invoice that is sent and comes to nothing is paid.
         subscription["status"] = held["status"].clone();
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a form is held against before anything is done: the objects that it names, currencies and amounts.
+//! The things that a form is held against before anything is done: the objects that it names, currencies and amounts.
 
 use serde_json::{Map, Value};
 

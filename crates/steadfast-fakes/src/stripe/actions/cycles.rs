@@ -1,11 +1,11 @@
 //! Subscriptions by the clock: a trial ends, a period ends and the next begins, and an invoice tells so.
 //!
-//! What the reference says of the statuses (<https://docs.stripe.com/api/subscriptions/object>): a trial "moves to active
-//! when the trial period is over". A first invoice that is not paid within 23 hours is voided, and the subscription
-//! expired. It is past due "when payment to renew it fails", or when an invoice that was sent "is not paid by the due
-//! date". A renewal's invoice is a draft for an hour (<https://docs.stripe.com/billing/subscriptions/overview>). Whether
-//! and when a payment is tried again, and what becomes of a subscription then, are settings of an account: here it is
-//! tried once.
+//! The reference says this of the statuses (<https://docs.stripe.com/api/subscriptions/object>): a trial "moves to
+//! active when the trial period is over". A first invoice that is not paid within 23 hours is voided, and the
+//! subscription expired. It is past due "when payment to renew it fails", or when an invoice that was sent "is not
+//! paid by the due date". A renewal's invoice is a draft for an hour
+//! (<https://docs.stripe.com/billing/subscriptions/overview>). Whether and when a payment is tried again, and what
+//! becomes of a subscription then, are settings of an account: here it is tried once.
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ pub(in super::super) fn next(subscription: &Value, now: u64) -> Option<u64> {
     at("cancel_at").into_iter().chain(by_status).min()
 }
 
-/// What happens to a subscription now.
+/// Does what happens to a subscription now.
 pub(in super::super) fn come(desk: &mut Desk<'_>, mut subscription: Value) {
     let now = desk.now;
     let is_due = |time: Option<u64>| time.is_some_and(|time| time <= now);
@@ -132,7 +132,7 @@ pub(in super::super) fn invoice_come(desk: &mut Desk<'_>, mut invoice: Value) {
         // It was finalized, paid or voided meanwhile.
         _ => return,
     }
-    // What is too large to be charged stays a draft.
+    // An invoice that is too large to be charged stays a draft.
     if subscription["status"] == "canceled" || check_amount_due(&invoice).is_err() {
         invoice["automatically_finalizes_at"] = Value::Null;
         invoice["auto_advance"] = Value::from(false);

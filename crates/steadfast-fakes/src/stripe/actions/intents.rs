@@ -76,7 +76,7 @@ pub(super) fn prepare_update(
     Err(unexpected(intent, message))
 }
 
-/// Whether it has a payment method decides what it waits for.
+/// Sets what an intent waits for: a payment method decides that, by whether it has one.
 pub(super) fn after_update(intent: &mut Value) {
     let waits = ["requires_payment_method", "requires_confirmation"];
     if waits.contains(&intent["status"].as_str().unwrap_or_default()) {

@@ -57,7 +57,8 @@ fn currency_of(desk: &Desk<'_>, sent: &Map<String, Value>) -> Result<String, Ref
     }
 }
 
-/// Changes what an item costs. What it was made with counts on: a quantity alone is of the price that it has.
+/// Changes what an item costs. The value that it was made with counts on: a quantity alone is of the price that it
+/// has.
 ///
 /// The items of a draft that was deleted stay with it. They can be neither changed nor removed, and no later invoice
 /// takes them (recorded: see `methods.rs`). Stripe's documentation does not say.
@@ -84,8 +85,8 @@ pub(super) fn change(
     Ok(())
 }
 
-/// What a proration is of cannot be changed (recorded by `seahaven_stripe_world`, `resources/invoiceitems.py`). Nor does
-/// it become `discountable`, which "cannot be set to true for prorations"
+/// The subject of a proration cannot be changed (recorded by `seahaven_stripe_world`, `resources/invoiceitems.py`).
+/// Nor does it become `discountable`, which "cannot be set to true for prorations"
 /// (<https://docs.stripe.com/api/invoiceitems/update>).
 fn check_proration(sent: &Map<String, Value>) -> Result<(), Refusal> {
     let frozen = ["pricing", "quantity", "unit_amount_decimal"];
@@ -228,7 +229,7 @@ pub(super) fn line(item: &Value, invoice: &str) -> Value {
     })
 }
 
-/// What generated a line: an item of the account's own, or a change of a subscription.
+/// The parent that generated a line: an item of the account's own, or a change of a subscription.
 fn parent_of(item: &Value) -> Value {
     let of = &item["parent"]["subscription_details"];
     if of.is_object() {

@@ -64,12 +64,12 @@ pub(super) fn take(desk: &mut Desk<'_>, name: &str, param: &str) -> Made {
     }
 }
 
-/// What comes of charging it.
+/// The outcome of charging it.
 pub(super) fn behaviour(desk: &Desk<'_>, method: &Value) -> Charging {
     method["id"].as_str().and_then(|id| desk.methods.get(id)).copied().unwrap_or(Charging::Pays)
 }
 
-/// What a payment method was used for. A customer's own can be used for anything and again.
+/// The purpose that a payment method was used for. A customer's own can be used for anything and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// It was charged or detached: it is spent.
@@ -260,7 +260,7 @@ pub(super) fn create_customer(desk: &mut Desk<'_>, sent: &Map<String, Value>) ->
     Ok(customer)
 }
 
-/// What is there, as nothing, where no request has set it.
+/// Sets the members that are there, as nothing, where no request has set them.
 fn set_unset(customer: &mut Value) {
     for (name, unset) in [
         ("address", Value::Null),

@@ -1,4 +1,5 @@
-//! What a change of a subscription's items costs for what is left of the period: a credit and a charge, to the second.
+//! The cost of a change of a subscription's items for what is left of the period: a credit and a charge, to the
+//! second.
 //!
 //! They are invoice items, and wait for the subscription's next invoice
 //! (<https://docs.stripe.com/billing/subscriptions/prorations>).

@@ -46,7 +46,8 @@ pub(super) fn create(desk: &mut Desk<'_>, sent: &Map<String, Value>) -> Made {
     Ok(refund)
 }
 
-/// What can be paid back of a charge, and what was: the amount that the balance has of it, or that it holds.
+/// The part of a charge that can be paid back, and the part that was: the amount that the balance has of it, or that
+/// it holds.
 fn taken(desk: &Desk<'_>, charge: &Value) -> i64 {
     let line = desk.get("balance_transactions", &charge["balance_transaction"]);
     line.as_ref().unwrap_or(charge)["amount"].as_i64().unwrap_or(0)
@@ -140,7 +141,7 @@ fn without_charge(intent: &str) -> Refusal {
     Refusal::plain(message).in_execution()
 }
 
-/// What an intent only holds is released by its cancellation (recorded).
+/// An amount that an intent only holds is released by its cancellation (recorded).
 fn only_held(intent: &str) -> Refusal {
     let message = format!(
         "This uncaptured Charge was created by a PaymentIntent ({intent}). You must cancel the PaymentIntent to reverse \

@@ -1,4 +1,4 @@
-//! What a list request asks for, and which objects are that.
+//! The question of a list request, and the objects that it asks for.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use super::{Object, held, term};
 use crate::fixture::parsed;
 use crate::table::Term;
 
-/// What a list request asks for.
+/// The question of a list request.
 #[derive(Debug)]
 pub(in super::super) struct List<'a> {
     pub(super) resource: &'a str,
@@ -26,8 +26,8 @@ pub(in super::super) struct List<'a> {
     shows_canceled: bool,
 }
 
-/// What a list of subscriptions is asked for by their status. Whether it shows those that were canceled: without a
-/// status it does not.
+/// Reads what a list of subscriptions is asked for by their status. Says whether it shows those that were canceled:
+/// without a status it does not.
 fn by_status(equal: &mut Vec<(String, Value)>) -> bool {
     let Some(place) = equal.iter().position(|(name, _)| name == "status") else { return false };
     match equal[place].1.as_str() {
@@ -95,7 +95,7 @@ impl<'a> List<'a> {
         Resource::named(self.resource).map_or(self.resource, |resource| &resource.object)
     }
 
-    /// What it asks for is under one of each of these.
+    /// The terms: all that it asks for is under one of each of these.
     pub(super) fn terms(&self) -> Vec<Vec<Term>> {
         let terms = |(name, wanted): &(String, Value)| {
             let name = held(name, &Value::Null).0;
@@ -133,7 +133,7 @@ impl<'a> List<'a> {
 /// A number, or what is within bounds.
 fn bounds(range: &Value) -> RangeInclusive<i64> {
     let Value::Object(bounds) = range else {
-        // What is no number is before all time.
+        // A bound that is no number is before all time.
         let exact = range.as_i64().unwrap_or(i64::MIN);
         return exact..=exact;
     };

@@ -42,7 +42,7 @@ impl Objects {
         self.changes = Some(Vec::new());
     }
 
-    /// What was changed since the beginning stays.
+    /// Keeps the changes since the beginning.
     pub(in super::super) fn keep(&mut self) {
         self.changes = None;
     }

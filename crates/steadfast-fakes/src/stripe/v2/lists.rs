@@ -1,4 +1,4 @@
-//! What a GET shows: one event destination, or a page of them, newest first.
+//! The objects that a GET shows: one event destination, or a page of them, newest first.
 //!
 //! A page names the next one and the one before by their URLs (<https://docs.stripe.com/api-v2-overview#list-pagination>).
 //! Neither the order nor the bounds of `limit` are documented: they are v1's.

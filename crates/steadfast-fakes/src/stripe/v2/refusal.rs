@@ -1,4 +1,4 @@
-//! What Stripe says in v2 when it says no.
+//! The words that Stripe says in v2 when it says no.
 //!
 //! The codes `not_found` (404) and `idempotency_error` (409) are documented
 //! (<https://docs.stripe.com/api/v2/core/event_destinations/delete>), and `invalid_fields` is known to the vendor's own
