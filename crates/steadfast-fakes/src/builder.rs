@@ -75,7 +75,7 @@ pub(super) struct Settings {
 pub(super) trait Written: Default + DeserializeOwned {
     /// # Errors
     ///
-    /// What does not go together.
+    /// The settings that do not go together.
     fn check(&self) -> Result<(), &'static str> {
         Ok(())
     }

@@ -92,7 +92,8 @@ impl Payment {
 
     /// Captures it once the time for that has come. Gives the error if the card scheme does not carry that out.
     ///
-    /// What a request captured a part of is left to requests: what Adyen does with the rest is not documented.
+    /// A payment of which a request captured a part is left to requests: what Adyen does with the rest is not
+    /// documented.
     pub(super) fn pass_time(&mut self, now: Timestamp) -> Told {
         let is_due = self.captures_at.is_some_and(|at| at <= now);
         if !is_due || self.state != State::Authorised || self.captured > 0 {

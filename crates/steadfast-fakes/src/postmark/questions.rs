@@ -1,7 +1,7 @@
 //! The parameters of each route, as Postmark documents them (<https://postmarkapp.com/developer/api/messages-api>, and the
 //! page of each other API). Client libraries write their names in either case.
 //!
-//! What Postmark does with a parameter that a route does not have is not documented. The fake refuses it: a list of
+//! Postmark's treatment of a parameter that a route does not have is not documented. The fake refuses it: a list of
 //! everything would be a guess, and it would hide a misspelt filter.
 
 use wiremock::Request;

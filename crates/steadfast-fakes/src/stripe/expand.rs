@@ -1,6 +1,6 @@
 //! Objects in place of their ids, where a request asks for them (<https://docs.stripe.com/api/expanding_objects>).
 //!
-//! What may be expanded is what the vendor's own types for Node have as an id or an object. The contract lists it.
+//! A field may be expanded if the vendor's own types for Node have it as an id or an object. The contract lists it.
 
 use serde_json::{Value, json};
 

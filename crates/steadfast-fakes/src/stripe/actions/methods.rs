@@ -1,6 +1,6 @@
 //! Payment methods, and the customers that they are attached to.
 //!
-//! What is marked "recorded" is a third party's reading: the Python package `seahaven-stripe-world` 0.3.0
+//! A fact that is marked "recorded" is a third party's reading: the Python package `seahaven-stripe-world` 0.3.0
 //! (<https://github.com/Kiln-AI/stripe_world>). It recorded answers of a sandbox at version 2026-08-26.dahlia. The
 //! fake's own version is older.
 
