@@ -271,7 +271,7 @@ async fn a_lookup_asks_where_the_vendor_is_now() {
     let moved = at("https://api.bigcommerce.com", &network);
     let moved = moved.former_base_url(format!("{gateway}/stores/abc123"));
     let moved = moved.build().expect("a client");
-    // What another process left has its settle time first.
+    // An operation that another process left has its settle time first.
     assert_eq!(moved.recover(10).await.expect("the store works").postponed, 1);
     clock.advance(Duration::from_secs(120));
     let recovered = moved.recover(10).await.expect("the store works");

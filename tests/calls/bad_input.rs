@@ -35,7 +35,7 @@ fn charge(client: &Client) -> Call {
     client.post("/v1/charges").key("order-42").form(&[("amount", "1000")])
 }
 
-/// What the call is refused with; it has sent nothing.
+/// The error that the call is refused with; it has sent nothing.
 async fn refusal(build: impl FnOnce(&Client) -> Call) -> (String, String) {
     let network = ScriptedTransport::new().status(200);
     let error = build(&client(&network)).send().await.expect_err("bad input");

@@ -1,5 +1,5 @@
-//! What a caller of reqwest looks for: requests of the crate `http`, the state of an operation by its key, forms with
-//! files, redirects, gzip, tower.
+//! The things that a caller of reqwest looks for: requests of the crate `http`, the state of an operation by its key,
+//! forms with files, redirects, gzip, tower.
 
 #[cfg(feature = "gzip")]
 mod gzip;

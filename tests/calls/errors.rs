@@ -22,7 +22,7 @@ use steadfast::transport::{SendError, SendErrorKind};
 use steadfast::vendor::{Stripe, Vendor};
 use steadfast::{Call, Client, ClientBuilder, Error, Policy, Reply};
 
-/// What was said so far.
+/// The text that was said so far.
 #[derive(Default)]
 struct Said(String);
 

@@ -1,4 +1,4 @@
-//! What a call is told whose key another call holds, also by a store in trouble.
+//! The answer to a call whose key another call holds, also by a store in trouble.
 
 mod outcomes;
 mod time;

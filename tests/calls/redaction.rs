@@ -1,5 +1,5 @@
-//! What a call or its client names is never shown to whoever looks at the operation, and is stored and sent all
-//! the same.
+//! A secret that a call or its client names is never shown to whoever looks at the operation, and is stored and sent
+//! all the same.
 
 use std::sync::Arc;
 

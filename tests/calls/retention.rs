@@ -235,7 +235,7 @@ async fn a_header_that_carries_a_secret_is_refused_and_nothing_is_stored_or_sent
     }
 }
 
-/// What an adapter gives with its key is stored with the call, so that no secret may be among it.
+/// A header that an adapter gives with its key is stored with the call, so that no secret may be among it.
 #[tokio::test]
 async fn a_header_that_the_client_names_secret_is_not_recorded_for_its_adapter_either() {
     let keyed = |header: &str| {
@@ -276,7 +276,7 @@ async fn a_full_memory_evicts_what_was_settled_first() {
     for known in ["oldest, kept for longest", "second", "third"] {
         assert_eq!(obtained(known).await, Obtained::Replayed, "{known}");
     }
-    // What that costs.
+    // The price of that.
     assert_eq!(obtained("first").await, Obtained::Fresh);
     assert_eq!(bench.store.evicted(), 2);
     let tally = bench.store.tally().await.expect("works");
@@ -299,8 +299,8 @@ async fn a_memory_without_anything_settled_refuses() {
     assert_eq!((bench.store.len(), bench.store.evicted()), (2, 0));
 }
 
-/// E3: Each secret that a client was given, sought in the file and in its log. What the command line prints of such a store is
-/// searched by its own tests.
+/// E3: Each secret that a client was given, sought in the file and in its log. The output of the command line for such
+/// a store is searched by its own tests.
 #[tokio::test]
 async fn no_secret_of_a_client_is_in_the_file_or_its_log() {
     let place = tempfile::tempdir().expect("a directory");

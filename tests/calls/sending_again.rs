@@ -15,7 +15,7 @@ use steadfast::vendor::{Postmark, Stripe};
 use steadfast::{Call, Disposition, Effect, Error, Obtained, Policy, Reason, Reply};
 use steadfast_core::internal::operation::slack;
 
-/// What is left of a window after the slack.
+/// The rest of a window after the slack.
 const USABLE: Duration = Duration::from_secs(60);
 
 trait Mail {
@@ -108,7 +108,7 @@ async fn the_window_is_over_by_whichever_clock_says_so() {
     }
 }
 
-/// What Postmark's search answers, one after the other, and when it was asked. The last goes on.
+/// The answers of Postmark's search, one after the other, and when it was asked. The last goes on.
 fn searches(
     clock: &TestClock,
     answers: Vec<Answer>,

@@ -92,7 +92,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What every attempt met, in the error's own log.
+/// The fault that every attempt met, in the error's own log.
 fn met(error: &Error) -> Vec<String> {
     error.attempts().iter().filter_map(|attempt| attempt.failure.clone()).collect()
 }
@@ -184,8 +184,8 @@ async fn without_a_body_it_is_the_same_where_it_may_have_an_effect() {
     }
 }
 
-/// A3: What the whole rests on: hyper asks the body as it must before the first byte of the request leaves, and not
-/// earlier. The other tests hold the second half.
+/// A3: The ground that the whole rests on: hyper asks the body as it must before the first byte of the request leaves,
+/// and not earlier. The other tests hold the second half.
 #[tokio::test]
 async fn before_the_first_byte_arrives_the_progress_says_so() {
     // One head that fits hyper's buffer and the kernel's, and one that does not: it leaves before its body is polled.
@@ -277,7 +277,7 @@ async fn what_was_given_up_in_the_last_moment_never_arrives() {
         }
         drop(exchange);
     }
-    // What was sent has arrived by then.
+    // A request that was sent has arrived by then.
     sleep(ms(200)).await;
     let mut whole = String::new();
     while let Ok(text) = arrivals.try_recv() {

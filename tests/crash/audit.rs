@@ -38,7 +38,7 @@ pub struct Report {
     unknown_with_effect: usize,
     duplicates: usize,
     lost: usize,
-    /// What callers were told.
+    /// The number of words that callers were told.
     words: usize,
     /// Of those, how many are not so.
     untrue: usize,
@@ -82,7 +82,7 @@ impl Report {
         self.broken.extend(other.broken);
     }
 
-    /// Judges all operations of a file. What is judged is taken from the effects.
+    /// Judges all operations of a file. The effects that are judged are taken out of `effects`.
     pub async fn judge_file(
         &mut self,
         path: &str,
@@ -195,7 +195,7 @@ impl Report {
         }
     }
 
-    /// What every run ends with.
+    /// Checks the things that every run ends with.
     pub fn must_hold(&self) {
         assert!(self.broken.is_empty(), "STEADFAST_CRASH_SEED={}:\n{}", self.seed, self.broken.join("\n"));
         assert_eq!((self.duplicates, self.lost, self.untrue), (0, 0, 0));

@@ -246,8 +246,8 @@ fn passed(said: &[String], points: &[Point]) -> bool {
     is_renewed && in_order && others.next().is_none()
 }
 
-/// What follows from the waits is known.
-const EXACT: Manner = Manner { without_jitter: true, without_lookups: false };
+/// The manner without jitter: what follows from the waits is known.
+const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
 
 /// A lease, and a little more. A lookup's settle time is shorter.
 const LEFT_FOR: Duration = Duration::from_secs(62);

@@ -1,9 +1,9 @@
 //! The time of a run: faster than the machine's by one factor for every process of it.
 //!
 //! Waits, limits, leases, settle times, windows and retention are all asked of the injected clock, so that one
-//! factor here scales every one of them and no ratio between two of them differs from what is shipped. What no
-//! injected clock reaches is divided by the same factor by hand: the limit for connecting, which is the transport's,
-//! and the pause of a slow body, which is the fakes'.
+//! factor here scales every one of them and no ratio between two of them differs from what is shipped. A time that no
+//! injected clock reaches is divided by the same factor by hand. Such times are the limit for connecting, which is the
+//! transport's, and the pause of a slow body, which is the fakes'.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -103,8 +103,8 @@ async fn rest(shop: &Shop, vendor: usize) {
     }
 }
 
-/// How long it takes, on the machine, until something that is under way is due; `None` if nothing is. What is in progress
-/// may end before its lease does.
+/// How long it takes, on the machine, until something that is under way is due; `None` if nothing is. An operation in
+/// progress may end before its lease does.
 async fn until_next(shop: &Shop) -> Option<Duration> {
     let page = shop.store.list(&Filter::default(), None, PAGE).await.expect("the store works");
     assert!(page.next.is_none(), "few operations in a file");

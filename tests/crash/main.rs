@@ -8,12 +8,13 @@
 //!
 //! Kills at random are in [`random_run`], kills at every named point under every fault in [`cells`], processes that
 //! are stopped and go on in [`stops`], a full disk, walls that are set and two operators at once in [`troubles`].
-//! What holds for all of them is in [`audit`], and what each caller was told is held against it in [`truth`].
+//! The rules that hold for all of them are in [`audit`], and what each caller was told is held against it in
+//! [`truth`].
 //!
 //! `STEADFAST_CRASH_OPS` makes the random run longer, and with `STEADFAST_LONG` every point is met under every fault; a
 //! short run draws an eighth of these cells by its seed. `STEADFAST_CRASH_SEED` repeats one: the orders, the faults by
-//! their ordinal, the moments of the kills, their victims and the cells follow from the seed. What a process had
-//! done by the time of a kill is the machine's, so a repetition is as close as two processes can come, not
+//! their ordinal, the moments of the kills, their victims and the cells follow from the seed. The work that a process
+//! had done by the time of a kill is the machine's, so a repetition is as close as two processes can come, not
 //! exact.
 //!
 //! Waits, limits, leases, settle times and windows are those of the shipped preset and adapters, all of them faster by

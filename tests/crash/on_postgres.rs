@@ -30,7 +30,7 @@ const DISTURBED_AFTER_MAX_MS: u64 = 200;
 const DOWN_MAX_MS: u64 = 400;
 /// Far longer than a server takes to start.
 const OPENS_MAX: Duration = Duration::from_secs(25);
-/// What a call waits for a connection by default, in the run's time.
+/// The time that a call waits for a connection by default, in the run's time.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// `None` if the machine has no Postgres.

@@ -1,4 +1,4 @@
-//! What a driver is told, as JSON in its environment and, later, as lines on its standard input.
+//! The orders that a driver is given, as JSON in its environment and, later, as lines on its standard input.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct Orders {
     pub time: Time,
     /// Where the process writes down what it tells its callers.
     pub words: PathBuf,
-    /// What differs from what is shipped.
+    /// The differences from what is shipped.
     pub manner: Manner,
     pub failpoint: Option<Failpoint>,
     /// Whether each point that is passed is said.
@@ -48,7 +48,7 @@ impl Site {
     }
 }
 
-/// What is done in a file with one operation.
+/// The work that is done in a file with one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
     /// One call.
@@ -62,7 +62,7 @@ pub enum Task {
     Rest,
 }
 
-/// What a call is to meet at the vendor's.
+/// The answer that a call is to meet at the vendor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     Yes,

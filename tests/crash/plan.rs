@@ -1,4 +1,4 @@
-//! What a run consists of, all of it from the seed.
+//! The parts that a run consists of, all of them from the seed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

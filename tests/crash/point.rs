@@ -16,7 +16,7 @@ pub enum Moment {
     After,
 }
 
-/// What a driver asks of its store and of its transport.
+/// A step that a driver asks of its store or of its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
     Claim,
@@ -30,9 +30,9 @@ pub enum Step {
     Succeed,
     Refuse,
     Bury,
-    /// What a dead process left, where there is something.
+    /// Takes what a dead process left, where there is something.
     TakeLapsed,
-    /// What is scheduled and due, where there is something.
+    /// Takes what is scheduled and due, where there is something.
     TakeDue,
     /// An operator's.
     Redrive,

@@ -29,7 +29,7 @@ const STOP_EVERY: usize = 15;
 /// Past its lease, so that the other driver takes its operations over, and short of a lookup after that: a request
 /// that is held up any longer on its way out is what no lookup can foresee (see [`crate::stops`]). In the run's time.
 const STOPPED_MS: (u64, u64) = (61_000, 66_000);
-/// A driver also sends the orders of so many kills before it. What is older has ended, or is left to the
+/// A driver also sends the orders of so many kills before it. An older order has ended, or is left to the
 /// sweepers; the last drivers send every order once more, so that none can be forgotten. With all of them at
 /// each start, a run would take time by the square of its length.
 const KILLS_REMEMBERED: usize = 4;
@@ -41,7 +41,7 @@ pub struct Run<'a> {
     pub place: String,
     /// How far the walls of the two hosts are off at first, in milliseconds.
     pub walls_off_ms: [i64; 2],
-    /// What else befalls the store, once in so many kills.
+    /// The other trouble that befalls the store, once in so many kills.
     pub disturb: Option<(usize, Disturb)>,
     pub killed: usize,
     pub stopped: usize,
@@ -141,7 +141,7 @@ impl Run<'_> {
         Process::start("driver_process", [orders.to_environment()])
     }
 
-    /// What there is to judge once all have come to rest: the vendors' effects, and what callers were told.
+    /// The facts that there are to judge once all have come to rest: the vendors' effects, and what callers were told.
     pub async fn report(&self) -> (Report, Effects, AllHeard) {
         eprintln!("{} times stopped past the lease", self.stopped);
         let mut report = Report::new(self.plan.seed, self.killed, self.vendors.faults().await);

@@ -21,7 +21,7 @@ use steadfast::transport::{Answer, Limits, Request, SendError, Transport};
 use crate::point::{Failpoint, Moment, Point, Sent, Step};
 use crate::words::{OPERATION, Words};
 
-/// What a process passes on its way, and where it dies or stops.
+/// The points that a process passes on its way, and where it dies or stops.
 #[derive(Debug)]
 pub struct Passage {
     failpoint: Option<Failpoint>,
@@ -88,7 +88,7 @@ impl Passage {
     }
 }
 
-/// What is said at each point, if anything is.
+/// The line that is said at each point, if any is.
 pub fn told(point: Point) -> String {
     format!("passed {point}")
 }

@@ -21,7 +21,7 @@ use crate::words::{OPERATION, Words};
 use support::adyen;
 use support::stripe_routes;
 
-/// What all of a process's shops share.
+/// The things that all of a process's shops share.
 pub struct Trade {
     pub orders: Orders,
     pub clock: MovedClock,

@@ -9,7 +9,7 @@
 //! - Only Stripe replays: what may have taken effect is resent there, and looked up at the others. Only a lookup
 //!   that answers that there is nothing is followed by a send, and not at Postmark, where a miss is no proof.
 //! - Before any send but the first of a claim, the lease is renewed.
-//! - What hangs never answers: there is no *after* the send or the lookup.
+//! - A request that hangs never answers: there is no *after* the send or the lookup.
 //! - The engine appends no evidence by itself: its reports go with the transitions. `AppendEvidence` is for other
 //!   users of a store.
 
@@ -34,7 +34,7 @@ impl Life {
     pub const ALL: [Life; 3] = [Life::Call, Life::Sweep, Life::Redrive];
 }
 
-/// What a process's first request meets at the vendor's.
+/// The fault or the answer that a process's first request meets at the vendor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meeting {
     Nothing,
@@ -136,12 +136,12 @@ fn call(vendor: usize, meeting: Meeting) -> Vec<Step> {
         (fault, _) if fault.applies() => &[Lookup, Succeed],
         (_, _) => &[Lookup, Renew, Lookup, Lookup, Bury],
     };
-    // What hangs takes the lease's time, and the wait behind it a renewal.
+    // A request that hangs takes the lease's time, and the wait behind it a renewal.
     let hung = if meeting.is_hang() { vec![Renew] } else { vec![] };
     [&[Send][..], &hung, then].concat()
 }
 
-/// What is taken over at the vendor that replays.
+/// The steps of an operation that is taken over at the vendor that replays.
 fn resent(meeting: Meeting) -> Vec<Step> {
     use Step::{Bury, Lookup, Renew, Resend, Schedule, Send, Succeed, TakeDue};
 
@@ -156,7 +156,7 @@ fn resent(meeting: Meeting) -> Vec<Step> {
     }
 }
 
-/// What is taken over at a vendor that does not, once its settle time is over.
+/// The steps of an operation that is taken over at a vendor that does not, once its settle time is over.
 fn looked_up(vendor: usize, meeting: Meeting) -> Vec<Step> {
     use Step::{Bury, Lookup, Refuse, Renew, Schedule, Send, Succeed, TakeDue};
 

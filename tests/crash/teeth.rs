@@ -1,5 +1,5 @@
-//! Whether a run finds a rule that is missing: each of [`OUT`] is taken out of all drivers, and the proofs are run in
-//! their short form and in their long one.
+//! Measures whether a run finds a rule that is missing. Each of [`OUT`] is taken out of all drivers, and the proofs
+//! are run in their short form and in their long one.
 //!
 //! It is a measurement that takes half an hour, so it is run by hand, with the features of the test command:
 //!

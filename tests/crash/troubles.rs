@@ -1,4 +1,4 @@
-//! What goes wrong around a process and not in it: a full disk, a wall clock that is set, an operator who redrives
+//! Troubles around a process and not in it: a full disk, a wall clock that is set, an operator who redrives
 //! twice.
 
 use std::collections::BTreeSet;
@@ -122,7 +122,7 @@ pub async fn moved_walls(seed: u64) -> Report {
     for driver in drivers.into_iter().flatten() {
         market.kill(driver).await;
     }
-    // What was postponed by a clock an hour ahead is due in an hour: that is when all must be at rest.
+    // An operation that was postponed by a clock an hour ahead is due in an hour: that is when all must be at rest.
     let last = [0, 1].map(|_| market.start(orders..orders, 2 * HOUR_MS, true));
     for driver in last {
         driver.rested(END_MAX).await;
@@ -147,7 +147,7 @@ pub async fn stepped_wall(seed: u64) -> Report {
         }
     };
     tokio::time::timeout(END_MAX, half_have_left).await.expect("the orders leave");
-    // What is written down is about to leave: the connection is still to be made.
+    // A request that is written down is about to leave: the connection is still to be made.
     market.vendors.time().sleep(Duration::from_secs(2)).await;
     market.kill(sender).await;
     market.start(orders..orders, STEP_MS, true).rested(END_MAX).await;
@@ -161,8 +161,8 @@ const STEP_MS: i64 = 61_000;
 /// How often the walls move in the life of a driver: it outlives the longest wait of its calls.
 const LIFE_STEPS: usize = 14;
 
-/// What makes a call wait for longer than a lookup does that is made meanwhile by whoever took it over, and what
-/// leaves it in doubt.
+/// The faults that make a call wait for longer than a lookup does that is made meanwhile by whoever took it over, and
+/// that leave it in doubt.
 const WAITS: &[Fault] = &[
     Fault::TooManyRequests(WaitForm::Seconds(45)),
     Fault::TooManyRequests(WaitForm::Seconds(45)),

@@ -1,4 +1,5 @@
-//! Whether what a caller was told is so: each word against the vendors' ledger and the record, as they are in the end.
+//! Checks whether what a caller was told is so: each word against the vendors' ledger and the record, as they are in
+//! the end.
 
 use steadfast::Effect;
 use steadfast::operation::record::{Record, State};
@@ -7,7 +8,7 @@ use steadfast::testkit::fakes;
 use crate::words::{Heard, How, Next, Said, Told};
 use support::promise::{self, Untrue};
 
-/// What is wrong with the words about one operation: one line for each that is untrue.
+/// The faults of the words about one operation: one line for each that is untrue.
 pub fn untrue(heard: &Heard, record: &Record, effects: &[fakes::Effect]) -> Vec<String> {
     let truth = Truth { heard, record, effects };
     let mut untrue = Vec::new();
@@ -84,8 +85,8 @@ impl Truth<'_> {
         })
     }
 
-    /// What ends here is sent only for whoever else asks for it. So is what waits for a person, and where it had no
-    /// effect, only once a person has made it due.
+    /// An operation that ends here is sent only for whoever else asks for it. So is one that waits for a person, and
+    /// where it had no effect, only once a person has made it due.
     fn goes_on_otherwise(&self, told: &Told, effect: Effect, next: Next) -> Option<&'static str> {
         let left_unasked = |only_redrives: bool| {
             let mut left = self.heard.left_ms.iter().filter(|left| **left > told.known_until_ms);

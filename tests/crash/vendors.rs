@@ -52,7 +52,7 @@ pub const FAULTS: &[Fault] = &[
     Fault::KeyInUse,
 ];
 
-/// What the process is told to be.
+/// The settings of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// One fake each, as in [`VENDORS`]: that of the vendor by configuration is Stripe's.
@@ -279,7 +279,7 @@ impl Vendors {
         directory
     }
 
-    /// What took effect in a lane, by wire key, as its file has it.
+    /// The effects in a lane, by wire key, as its file has them.
     pub fn effects(&self, lane: usize) -> BTreeMap<String, Vec<Effect>> {
         let mut effects: BTreeMap<String, Vec<Effect>> = BTreeMap::new();
         for effect in ledger(&self.setup.ledger_file(lane)) {

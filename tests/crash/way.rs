@@ -1,7 +1,7 @@
 //! The way to a vendor: now and then a request takes as long as a connection can carry it.
 //!
-//! What has left arrives, also where whoever sent it has been killed meanwhile or has given up: it is in buffers that
-//! are nobody's.
+//! A request that has left arrives, also where whoever sent it has been killed meanwhile or has given up: it is in
+//! buffers that are nobody's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ async fn exchange(caller: &mut TcpStream, vendor: &mut TcpStream, late: &Late) -
                 return;
             }
         }
-        // The caller has gone. What it sent is there, and the vendor sees that nobody waits.
+        // The caller has gone. The request that it sent is there, and the vendor sees that nobody waits.
         let _ = to_vendor.shutdown().await;
     };
     let back = tokio::io::copy(&mut from_vendor, &mut to_caller);

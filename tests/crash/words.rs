@@ -1,4 +1,4 @@
-//! What callers were told, written down by the process that told them before it goes on.
+//! The words that callers were told, written down by the process that told them before it goes on.
 //!
 //! One JSON object a line, each in one write to a file that is opened for appending: a process that is killed loses
 //! nothing that it told, and a last line that is torn is no word. Beside the words there is what it takes to judge
@@ -61,7 +61,7 @@ enum What {
     Told { call: u64, known_until_ms: u64, said: Said },
 }
 
-/// What a caller was told.
+/// The word that a caller was told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Said {
     /// Which object of the vendor's it names, as far as it names one.
@@ -245,7 +245,7 @@ pub struct Told {
     pub said: Said,
 }
 
-/// What all processes of a directory told, by key.
+/// The words that all processes of a directory told, by key.
 #[derive(Debug, Default)]
 pub struct AllHeard(BTreeMap<String, Heard>);
 

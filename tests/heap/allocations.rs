@@ -1,4 +1,4 @@
-//! What the policy layer takes from the heap: counted, not estimated.
+//! The memory that the policy layer takes from the heap: counted, not estimated.
 
 #[path = "../../benches/support/mod.rs"]
 mod support;

@@ -21,11 +21,11 @@ use crate::{LIVE, PEAK};
 const ANSWER_BYTES: usize = 100 * 1024 * 1024;
 const LIMIT_BYTES: usize = 1024 * 1024;
 
-/// What two sockets on loopback may hold between them: Linux grows them to some 6 MB and 4 MB by default.
+/// The bytes that two sockets on loopback may hold between them: Linux grows them to some 6 MB and 4 MB by default.
 const SOCKETS_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// What may be live at once: the body up to the limit, a second copy of it on its way into the file, another on its
-/// way out, and as much again.
+/// The bytes that may be live at once. They are the body up to the limit, a second copy of it on its way into the
+/// file, another on its way out, and as much again.
 const LIVE_BYTES_MAX: usize = 8 * LIMIT_BYTES;
 
 /// How an answer's length is told.
@@ -87,7 +87,7 @@ fn client(store: &Arc<Sqlite>, address: SocketAddr) -> Client {
         .expect("a client")
 }
 
-/// What a caller sees of an error: all but how it came about.
+/// The part of an error that a caller sees: all but how it came about.
 fn seen(error: &Error) -> (&'static str, Effect, u16, usize, bool) {
     let answer = error.answer().expect("an answer");
     (error.code(), error.effect(), answer.status.as_u16(), answer.body.len(), answer.cut)

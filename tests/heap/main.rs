@@ -1,4 +1,4 @@
-//! What is taken from the heap: counted, not estimated.
+//! The memory that is taken from the heap: counted, not estimated.
 //!
 //! Counting needs an allocator of our own, and that needs `unsafe`: the methods below hand everything to the system's
 //! allocator unchanged. The library itself forbids unsafe code. Allocations are counted for each thread, so that tests

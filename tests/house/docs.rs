@@ -1,5 +1,5 @@
-//! What a compiler and rustdoc do not check of the documentation: that every type which a caller holds has an
-//! example, and that the links of a page lead somewhere in the repository too, where it is a plain file.
+//! The rules of the documentation that a compiler and rustdoc do not check. Every type which a caller holds has
+//! an example, and the links of a page lead somewhere in the repository too, where it is a plain file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -150,7 +150,7 @@ fn each_test_is_run_by_one_of_the_two_commands_of_the_readme() {
     }
 }
 
-/// What a reader types: packages, targets and features that there are.
+/// The commands that a reader types: packages, targets and features that there are.
 #[test]
 fn each_cargo_command_of_a_page_names_what_there_is() {
     let mut commands = Vec::new();

@@ -1,4 +1,4 @@
-//! What the sources, the documentation and the public API are held to.
+//! The rules that the sources, the documentation and the public API are held to.
 
 mod decisions;
 mod docs;

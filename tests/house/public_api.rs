@@ -1,9 +1,9 @@
-//! What the libraries of this workspace promise to their users: every public item outside `testkit` and `internal`, one
-//! line each, in `snapshot.txt`. A change to the public API is a change to that file, so that a review sees it. An item
-//! that one library shows of another has a line at both.
+//! The promise of the libraries of this workspace to their users: every public item outside `testkit` and `internal`,
+//! one line each, in `snapshot.txt`. A change to the public API is a change to that file, so that a review sees it. An
+//! item that one library shows of another has a line at both.
 //!
 //! The test reads the sources with `syn`. rustdoc's own JSON would be more exact. It needs nightly, and a second build
-//! of every dependency, which takes minutes. What macros make is not seen: here these are trait impls alone.
+//! of every dependency, which takes minutes. An item that a macro makes is not seen: here these are trait impls alone.
 //!
 //! To accept a change: `STEADFAST_PUBLIC_API=write cargo test --test house public_api`, then commit `snapshot.txt`.
 
@@ -173,7 +173,7 @@ impl Api {
         }
     }
 
-    /// What a module that users know as `path` shows of another.
+    /// Adds what a module that users know as `path` shows of another.
     fn used(&mut self, at: &[String], (name, from): (&str, &[String]), path: &str, cfgs: &[String]) {
         if let Some(of) = from.strip_suffix(&["*".to_owned()]) {
             if let Some(Meant::Module(of)) = self.names.meant(at, of) {
@@ -264,7 +264,7 @@ impl Api {
         self.line(kind, path, &format!("::{text}"), &cfgs);
     }
 
-    /// What the public types can do: their public methods and constants, and the traits they have.
+    /// Adds what the public types can do: their public methods and constants, and the traits they have.
     fn impls(&mut self) {
         for (module, item) in self.names.impls() {
             let Some(found) = tree::self_type(&item).and_then(|path| self.names.resolve(&module, &path))

@@ -25,7 +25,7 @@ const HOUSES: &[(&str, &[(&str, u32)])] = &[
 /// The parts of a store.
 const ONE_ROOM: &[(&str, u32)] = &[];
 
-/// What an operation is stands below what may happen to it.
+/// The rooms of the core: what an operation is stands below what may happen to it.
 const CORE: &[(&str, u32)] = &[
     ("answer", 1),
     ("attempt", 1),
@@ -192,7 +192,7 @@ fn no_rooms_import_in_a_circle() {
         for (_, _, room, imported) in imports_of(&member) {
             below.entry(room).or_default().insert(imported);
         }
-        // What is below the rooms below is below, too.
+        // A room that is below the rooms below is below, too.
         while below.clone().into_iter().any(|(room, rooms)| {
             let deeper: BTreeSet<_> =
                 rooms.iter().filter_map(|room| below.get(room)).flatten().cloned().collect();

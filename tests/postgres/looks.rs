@@ -63,7 +63,7 @@ async fn a_look_returns_each_account_in_order() {
     assert!(seen.waiting[0].due.is_some_and(|due| due > now.plus(Duration::from_secs(3_600))), "{seen:?}");
 }
 
-/// What commits long after it was due lies below what was already seen. It is found a few seconds later.
+/// A row that commits long after it was due lies below what was already seen. It is found a few seconds later.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub async fn a_look_finds_what_commits_long_after_it_was_due() {
     let Some(server) = server::shared() else { return };

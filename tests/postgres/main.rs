@@ -77,8 +77,8 @@ async fn pay(stripe: &Client, key: &str) -> Result<Reply, Error> {
     stripe.post("/v1/charges").key(key).form(&[("amount", "1000")]).send().await
 }
 
-/// What waits for a time of the store's or of the server's, all at once: the harness runs as many tests as there are cores,
-/// and these need none. A thread that fails says where it does.
+/// The tests that wait for a time of the store's or of the server's, all at once. The harness runs as many tests as
+/// there are cores, and these need none. A thread that fails says where it does.
 #[test]
 fn what_waits_for_seconds() {
     let waits: [fn(); 14] = [

@@ -321,8 +321,8 @@ async fn an_inadmissible_row_is_rejected_with_the_reason_and_blocks_no_other() {
     assert_eq!(shop.fake.ledger().count(), 4);
 }
 
-/// What came under its key since a row was written answers it, also when that one's time is over; and the word for a call
-/// whose row waits.
+/// An operation that came under its key since a row was written answers it, also when that one's time is over; and the
+/// word for a call whose row waits.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_told_of_a_row() {
     let Some(server) = server::shared() else { return };

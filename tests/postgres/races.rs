@@ -267,8 +267,8 @@ async fn a_purge_removes_all_three_rows_of_expired_operations_and_no_others() {
     assert_eq!(["operation", "request", "outcome"].map(count), ["12", "12", "12"]);
 }
 
-/// A taker remembers up to where it has looked. What appears before that, because its transaction was long, is found by
-/// the look at everything.
+/// A taker remembers up to where it has looked. A row that appears before that, because its transaction was long, is
+/// found by the look at everything.
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 pub async fn what_commits_long_after_it_was_due_is_taken_a_few_seconds_later() {
     let Some(server) = server::shared() else { return };

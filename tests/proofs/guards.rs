@@ -1,8 +1,8 @@
 //! Each rule that keeps the promise, taken out: something must notice.
 //!
 //! The rules are the variants of [`Guard`], and the switch is in a build with the feature `_guards` alone. For each there
-//! is a [`Proof`](table::Proof): a small situation in which the promise holds, and does not without the rule. What the
-//! run of `tests/proofs/world.rs` notices too is in [`seen`].
+//! is a [`Proof`](table::Proof): a small situation in which the promise holds, and does not without the rule. A rule
+//! that the run of `tests/proofs/world.rs` notices too is in [`seen`].
 //!
 //! `cargo test --features testkit,sqlite,seal,_guards --test proofs guards -- --nocapture` prints the table.
 
@@ -31,7 +31,7 @@ use crate::guards::table::PROOFS;
 use support::members::{Member, products};
 use support::run::{Stopwatch, print};
 
-/// What `future` comes to, on this thread: the switch is this thread's.
+/// The result of `future`, on this thread: the switch is this thread's.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }

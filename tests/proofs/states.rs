@@ -6,7 +6,7 @@
 //!
 //! It drives the crate and no model of it. The hosts are the real client, run again from what they heard
 //! ([`host`]). The store has one record, moved by the crate's own pure functions ([`shelf`]). The operator is the real
-//! `DeadLetters`. What is written here is the world around them: the vendor's ledger, requests under way, clocks.
+//! `DeadLetters`. The world around them is written here: the vendor's ledger, requests under way, clocks.
 //!
 //! Beyond the preset's one rung, nothing is scaled: leases, settle time, window and retention are the shipped ones,
 //! and time jumps to the next moment that matters, whichever of them that is.
@@ -59,7 +59,7 @@ const LIMITS: [(Breach, &[Kind], &str, u64); 4] = [
     (Breach::KeyForgotten, &KINDS, "N1", 5),
 ];
 
-/// What callers and operators do on one way. Two lives need two calls; a third races them.
+/// The acts that callers and operators have left on one way. Two lives need two calls; a third races them.
 pub const LEFT: Left = Left { calls: 3, operators: 2, faults: 0 };
 
 #[test]
@@ -101,7 +101,7 @@ fn in_every_order_each_promise_is_kept() {
     }
 }
 
-/// What a search came to. The states themselves are many.
+/// The result of a search. The states themselves are many.
 struct Searched {
     unique: usize,
     all: usize,

@@ -51,8 +51,8 @@ const SCHEDULES: u64 = 300;
 /// Of each kind of breach.
 const SEEDS_NAMED: usize = 12;
 
-/// What `src/docs/limits.md` says, under "What it cannot do": the words, and a seed that shows it. The audit tells these from all
-/// others by the fact that causes them: see `allowed`.
+/// The limits that `src/docs/limits.md` has under "What it cannot do": the words, and a seed that shows it. The audit
+/// tells these from all others by the fact that causes them: see `allowed`.
 const KNOWN: [(Kind, &str, u64); 5] = [
     (Kind::SecondEffectOfAWrongClock, WRONG_CLOCK, 10_252),
     (Kind::RefusedOfAWrongClock, WRONG_CLOCK, 412),
@@ -133,7 +133,7 @@ fn a_seed_repeats_its_schedule_exactly() {
     assert_ne!(run(0, true).trace, run(1, true).trace);
 }
 
-/// What a driver did is what the decision says, step by step, without a store, a clock or a network.
+/// The acts of a driver are what the decision says, step by step, without a store, a clock or a network.
 #[test]
 fn each_run_of_the_driver_replays_through_the_decision() {
     let mut steps = 0;
@@ -147,7 +147,7 @@ fn each_run_of_the_driver_replays_through_the_decision() {
     assert!(steps > 5_000, "{steps} steps");
 }
 
-/// What happened in a schedule, and how to see it again.
+/// The story of what happened in a schedule, and how to see it again.
 fn story(seed: u64, outcome: &Outcome) -> String {
     let lines = outcome.trace.join("\n");
     format!(

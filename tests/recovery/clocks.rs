@@ -37,7 +37,7 @@ async fn a_recoverer_whose_clock_is_off_waits_the_settle_time_out() {
     }
 }
 
-/// What the recoverer waits is the settle time, and never longer because of a clock.
+/// The wait of the recoverer is the settle time, and never longer because of a clock.
 #[tokio::test]
 async fn on_a_server_with_a_clock_of_its_own_no_hosts_clock_makes_a_difference() {
     let right = order_recovered_on_a_server(Apart::default(), 0).await;

@@ -141,7 +141,7 @@ fn what_is_enqueued_in_the_process_begins_at_once_whoever_enqueued_it() {
             assert_eq!(desk.last_began(), Some(began), "{key}");
             clock.latency(secs(7)).await;
         }
-        // What another process enqueues begins when this one is told to look.
+        // A call that another process enqueues begins when this one is told to look.
         let (elsewhere, _) = store.two_processes();
         let enqueues = desk.client("acme", "a", &elsewhere, Policy::background());
         enqueues.post("/x").key("three").enqueue().await.expect("recorded");
@@ -153,7 +153,7 @@ fn what_is_enqueued_in_the_process_begins_at_once_whoever_enqueued_it() {
     });
 }
 
-/// What is for later begins at its time, neither before nor a look's period after it, also if it was enqueued before
+/// A call for later begins at its time, neither before nor a look's period after it, also if it was enqueued before
 /// the dispatcher started or behind many others.
 #[test]
 fn what_is_for_later_begins_at_its_time() {
@@ -298,7 +298,7 @@ fn a_store_that_fails_is_asked_again_after_the_period() {
     });
 }
 
-/// What another process enqueues is found within the period, and after a find within a sixteenth of it.
+/// A call that another process enqueues is found within the period, and after a find within a sixteenth of it.
 #[test]
 fn what_another_process_enqueues_is_found_within_the_period() {
     on_virtual_time(|clock, _| async move {
@@ -390,7 +390,8 @@ fn what_was_taken_and_meets_a_pause_is_postponed_without_an_attempt() {
     });
 }
 
-/// What was taken and not sent is let go of at once: another process sends it without waiting for a lease.
+/// An operation that was taken and not sent is let go of at once: another process sends it without waiting for a
+/// lease.
 #[test]
 fn a_dispatcher_that_stops_lets_go_of_what_it_has_not_sent() {
     on_virtual_time(|clock, _| async move {
@@ -409,7 +410,7 @@ fn a_dispatcher_that_stops_lets_go_of_what_it_has_not_sent() {
     });
 }
 
-/// What waits for its next attempt keeps the time of that attempt, and its attempts.
+/// An operation that waits for its next attempt keeps the time of that attempt, and its attempts.
 #[test]
 fn a_dispatcher_that_stops_leaves_a_retry_to_its_time() {
     on_virtual_time(|clock, _| async move {
@@ -428,7 +429,8 @@ fn a_dispatcher_that_stops_leaves_a_retry_to_its_time() {
     });
 }
 
-/// What waits for a pause that the vendor asked for, though of another call: whoever takes it next knows nothing of it.
+/// An operation that waits for a pause that the vendor asked for, though of another call: whoever takes it next knows
+/// nothing of it.
 #[test]
 fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
     on_virtual_time(|clock, _| async move {
@@ -448,7 +450,7 @@ fn a_dispatcher_that_stops_keeps_the_wait_that_the_vendor_asked_for() {
     });
 }
 
-/// What the vendor said is known nowhere else until the store takes it.
+/// The vendor's word is known nowhere else until the store takes it.
 #[test]
 fn a_dispatcher_that_stops_waits_for_an_outcome_that_is_still_being_written() {
     for (mended_after, cut_off, phase) in [(2, 0, Phase::Succeeded), (20, 1, Phase::InProgress)] {
@@ -516,7 +518,7 @@ fn a_dispatcher_says_whether_it_is_at_work() {
         late.post("/late").key("k").enqueue().await.expect("recorded");
         clock.latency(secs(1)).await;
         assert_eq!(desk.sent("/late"), 1);
-        // What it failed with before it hung is told beside.
+        // The error that it failed with before it hung is told beside.
         bad.fails.store(true, Ordering::Relaxed);
         clock.latency(secs(2)).await;
         bad.fails.store(false, Ordering::Relaxed);
@@ -534,8 +536,8 @@ fn a_dispatcher_says_whether_it_is_at_work() {
     });
 }
 
-/// The store's clock is a few milliseconds behind what the process believes of it. What is due is told a little early, and
-/// there is nothing to take yet.
+/// The store's clock is a few milliseconds behind what the process believes of it. An operation that is due is told a
+/// little early, and there is nothing to take yet.
 #[test]
 fn what_is_told_a_little_early_does_not_wait_for_the_next_look() {
     on_virtual_time(|clock, _| async move {

@@ -30,8 +30,8 @@ fn charge(client: &Client) -> Call {
     client.post("/charges").key("order-42/charge").json(&serde_json::json!({"amount": 4711}))
 }
 
-/// What a call is told, and when, that another process overtakes while it waits for its first retry. The clock of this
-/// one was set, so that the other takes the lease for over. `others` is what the other meets.
+/// The answer to a call that another process overtakes while it waits for its first retry, and its time. The clock of
+/// this one was set, so that the other takes the lease for over. `others` is what the other meets.
 fn overtaken(
     in_flight: InFlight,
     deadline: Duration,
@@ -87,7 +87,7 @@ fn an_overtaken_call_waits_no_longer_than_its_deadline_and_is_told_as_if_it_had_
     assert_eq!(told.waited(), secs(3));
 }
 
-/// What this call sent, the other's record need not know of: only a success is proof.
+/// The other's record need not know of the send of this call: only a success is proof.
 #[test]
 fn an_overtaken_call_is_not_told_that_nothing_happened() {
     let refuses = |clock: &TestClock| ScriptedTransport::new().status(422).after(secs(5), clock);

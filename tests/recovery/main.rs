@@ -1,4 +1,4 @@
-//! What goes on without a caller: dispatchers, the outbox, sequences, and what a crash left.
+//! The work that goes on without a caller: dispatchers, the outbox, sequences, and what a crash left.
 
 mod clocks;
 mod delivery;

@@ -84,7 +84,7 @@ fn an_outage_without_an_end_ends_every_operation() {
     });
 }
 
-/// What may be sent again at any time has no window that ends, and no lookup.
+/// A call that may be sent again at any time has no window that ends, and no lookup.
 #[test]
 fn a_method_that_may_be_repeated_for_ever_is_not() {
     on_virtual_time(|clock, _| async move {

@@ -62,7 +62,7 @@ fn a_store_that_panics_does_not_end_recovery() {
     });
 }
 
-/// What was taken before it stays under way, and the places are counted right.
+/// An operation that was taken before it stays under way, and the places are counted right.
 #[test]
 fn a_panic_leaves_what_is_under_way_alone() {
     on_virtual_time(|clock, _| async move {

@@ -76,7 +76,7 @@ fn so_it_does_where_processes_come_and_go() {
     });
 }
 
-/// What the vendor never takes, beside calls that it answers: a person is told after the ladder, as ever.
+/// A call that the vendor never takes, beside calls that it answers: a person is told after the ladder, as ever.
 #[test]
 fn what_fails_beside_calls_that_are_answered_spends_its_ladder() {
     on_virtual_time(|clock, _| async move {

@@ -59,7 +59,7 @@ async fn what_a_clock_that_was_ahead_left_for_later_is_not_sent_before_its_time(
     }
 }
 
-/// What such a host wants sent now does not wait until the others' clocks are where its own was.
+/// A call that such a host wants sent now does not wait until the others' clocks are where its own was.
 #[tokio::test]
 async fn what_a_clock_that_was_ahead_left_for_now_is_sent_at_once() {
     for bench in Bench::each() {

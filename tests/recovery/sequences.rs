@@ -164,7 +164,7 @@ async fn a_dead_letter_holds_its_sequence_or_is_skipped() {
     }
 }
 
-/// What an operator sends in place of a dead letter goes where that stood.
+/// The call that an operator sends in place of a dead letter goes where that stood.
 #[tokio::test]
 async fn an_edited_letter_keeps_its_place() {
     for bench in Bench::each() {

@@ -34,7 +34,7 @@ impl Shop {
         Shop { rig: setup.build(), fake }
     }
 
-    /// What the caller of an order is told whose first send meets `fault`.
+    /// The error that the caller of an order is told whose first send meets `fault`.
     async fn order(&self, fault: Fault) -> Error {
         self.fake.plan().when("/stores", Method::POST, fault);
         let call = self

@@ -38,7 +38,7 @@ async fn of_two_that_start_a_refused_operation_over_one_is_sent() {
         // The call that started it over is the same operation, however often it is sent.
         let again = pay(&rig, "order-42/a").supersedes("order-42").send().await.expect("on record");
         assert_eq!(again.obtained(), Obtained::Replayed);
-        // What the vendor said of the first is still told.
+        // The vendor's word on the first is still told.
         let refused = pay(&rig, "order-42").send().await.expect_err("declined");
         assert!(refused.is_refused() && refused.effect() == Effect::None, "{refused}");
         let old = rig.record("order-42").await;

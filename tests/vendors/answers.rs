@@ -81,7 +81,7 @@ async fn json_that_is_anothers_is_no_success() {
         let error = call.key("k").send().await.expect_err("nobody knows");
         assert_eq!(error.effect(), Effect::Unknown, "{error}");
     }
-    // What reads has no effect to be unknown.
+    // A read has no effect to be unknown.
     for client in [postmark, stripe, store] {
         client.get("/v1/anything").send().await.expect("an answer");
     }
@@ -123,7 +123,7 @@ async fn the_vendors_own_words_are_still_a_success() {
     ] {
         store(body, header).post(route).key("k").json(&order).send().await.expect(body);
     }
-    // What each of the route's successes has is not there, whatever headers are.
+    // The member that each of the route's successes has is not there, whatever headers are.
     for (body, header) in [(r#"{"access_token":"x"}"#, STRIPES), ("ok", STRIPES), ("[]", None)] {
         let error = stripe(body, header).post("/v1/products").key("k").form(&mug).send().await;
         assert_eq!(error.expect_err(body).effect(), Effect::Unknown);

@@ -1,4 +1,4 @@
-//! What happens to a request on its way, and what the client makes of it.
+//! The fate of a request on its way, and what the client makes of it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use steadfast::{Client, Effect, Obtained, Reason};
 
 use support::rig::Rig;
 
-/// What happens to one request on its way to the vendor.
+/// The fate of one request on its way to the vendor.
 #[derive(Clone, Debug)]
 enum Way {
     /// It arrives, and so does the answer.

@@ -50,8 +50,8 @@ async fn judge(url: &str) {
     assert_eq!(page(url, "faults").await["pending"], 0, "a fault that no request met");
 }
 
-/// What was mailed more than once. Postmark has no key: the same mail is one to the same people, with the same subject and
-/// the same metadata. A flow that means two gives them two subjects.
+/// The mails that were sent more than once. Postmark has no key: the same mail is one to the same people, with the
+/// same subject and the same metadata. A flow that means two gives them two subjects.
 async fn mailed_twice(url: &str) -> Vec<String> {
     let search = reqwest::Client::new().get(format!("{url}/messages/outbound?count=500&offset=0"));
     let answer = search.header("X-Postmark-Server-Token", "judge").send().await.expect("the search answers");

@@ -18,7 +18,7 @@ fn load(text: &str) -> Vendors {
     vendors.with_secrets(|variable| Some(format!("secret_of_{variable}")))
 }
 
-/// What is said of a file that does not load.
+/// The error of a file that does not load.
 fn refusal(text: &str) -> String {
     match Vendors::parse(text, "vendors.toml") {
         Ok(_) => format!("it loads:\n{text}"),

@@ -141,8 +141,8 @@ async fn the_target_of_an_old_copy_does_not_open_a_source_that_moved_elsewhere()
     }
 }
 
-/// What a copier had on its way when its copy was given up came into a store that was filled from another one by then:
-/// it was due in both.
+/// A copier had rows on their way when its copy was given up. They came into a store that was filled from another one
+/// by then: they were due in both.
 #[tokio::test]
 async fn what_a_copy_that_was_given_up_still_writes_does_not_arrive() {
     let place = TempDir::new().expect("a directory");
@@ -180,7 +180,7 @@ async fn terms_that_a_store_could_not_say_are_asked_for_before_anything_is_taken
     is_out.store(false, Ordering::Relaxed);
     pass(&clock, Duration::from_secs(120)).await;
     assert_eq!(network.requests().len(), 0, "its secret does not go to our address");
-    // Somebody means it: it goes on by itself. What was recorded for our address still does not go there.
+    // Somebody means it: it goes on by itself. An operation that was recorded for our address still does not go there.
     store.register("default/stripe/test", None).await.expect("forgets");
     pass(&clock, Duration::from_secs(40)).await;
     assert_eq!(network.requests().len(), 0);

@@ -41,7 +41,8 @@ async fn a_key_that_was_used_below_a_former_base_url_is_the_same_operation() {
     }
 }
 
-/// What is started over is looked for by the name that it has now: not to find it proves nothing after a move.
+/// An operation that is started over is looked for by the name that it has now: not to find it proves nothing after a
+/// move.
 #[tokio::test]
 async fn what_is_started_over_after_a_move_is_not_said_to_have_had_no_effect() {
     for (has_moved, effect) in [(false, Effect::None), (true, Effect::Unknown)] {

@@ -43,8 +43,8 @@ pub async fn pass(clock: &TestClock, time: Duration) {
 pub const OWN: &str = "https://api.stripe.com";
 pub const OTHER: &str = "https://stripe.staging.example";
 
-/// D4: What is refused before anything is sent is no word of what the key's own request did: of a service whose terms differ,
-/// and of one that sends what its adapter does not take.
+/// D4: A refusal before anything is sent is no word of what the key's own request did. So it is for a service whose
+/// terms differ, and for one that sends what its adapter does not take.
 #[tokio::test]
 async fn a_refusal_before_the_claim_says_what_is_on_record() {
     let (store, clock) = (Arc::new(Memory::new()), TestClock::auto());

@@ -232,7 +232,7 @@ async fn an_incoming_requests_deadline_is_one_for_the_whole_list() {
         assert!(list.next().await.expect_err("too late").is_deadline());
         assert_eq!((clock.now().since(begun), network.requests().len()), (Duration::from_secs(10), 3));
     }
-    // What is done with a page is its caller's time too.
+    // The work on a page is its caller's time too.
     let (network, mut list) = pages("10");
     assert!(list.next().await.expect("a page").is_some());
     clock.advance(Duration::from_secs(6));

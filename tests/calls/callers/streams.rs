@@ -178,7 +178,7 @@ async fn each_chunk_is_waited_for_as_long_as_an_attempt_may_take() {
         assert!(is_pending(report.chunk()).await);
         sender.send(Ok("row\n")).expect("open");
         assert!(report.chunk().await.expect("a chunk").is_some());
-        // What its caller does with a chunk is not the vendor's time.
+        // The caller's work on a chunk is not the vendor's time.
         clock.advance(Duration::from_secs(60));
     }
     assert!(is_pending(report.chunk()).await);
@@ -345,7 +345,7 @@ async fn the_breaker_counts_a_broken_body_and_not_one_that_its_caller_dropped() 
         end(how).await;
         assert_eq!(state(), BreakerState::Closed, "{how}");
     }
-    // What is dropped neither counts nor takes back.
+    // A stream that is dropped neither counts nor takes back.
     end("broken").await;
     assert!(matches!(state(), BreakerState::Open { .. }));
     assert!(stripe.get("/v1/report").stream().await.expect_err("open").is_circuit_open());

@@ -1,4 +1,4 @@
-//! What an answer means, and what goes out with a request.
+//! The meaning of an answer, and what goes out with a request.
 
 use http::{HeaderMap, Method};
 use steadfast::testkit::ScriptedTransport;

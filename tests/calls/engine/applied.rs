@@ -1,4 +1,4 @@
-//! What is known to have been applied is said.
+//! An effect that is known to have been applied is said.
 
 use steadfast::operation::record::{Filter, State};
 use steadfast::testkit::ScriptedTransport;

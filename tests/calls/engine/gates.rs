@@ -220,7 +220,7 @@ fn a_slow_success_ends_a_row_of_failures() {
     assert!(is_closed(&breaker, 0));
 }
 
-/// What an operator holds back is left where it is, due and in nobody's hands.
+/// An operation that an operator holds back is left where it is, due and in nobody's hands.
 #[tokio::test]
 async fn a_circuit_that_is_forced_open_has_nothing_taken() {
     let policy = plain().breaker(BreakerConfig::default());

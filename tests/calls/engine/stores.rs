@@ -73,7 +73,7 @@ async fn a_claim_that_is_provably_not_on_file_is_as_on_record() {
     assert!(matches!(error.disposition(), Disposition::Continues { at: Some(_) }));
 }
 
-/// What the store may have goes on, whatever the call that cannot read it is: a send, a look, or a wait.
+/// An operation that the store may have goes on, whatever the call that cannot read it is: a send, a look, or a wait.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_is_told_to_go_on() {
     let (store, rig) = troubled(ScriptedTransport::new().status(200));
@@ -93,7 +93,7 @@ async fn a_record_that_cannot_be_read_is_told_to_go_on() {
     assert_eq!(rig.client.recover(8).await.expect("a store").succeeded, 1, "and so it did");
 }
 
-/// What was on record and is there no more does not.
+/// An operation that was on record and is there no more does not.
 #[tokio::test]
 async fn a_record_that_is_gone_is_told_to_have_ended() {
     let rig = Rig::new(Acme::new(), ScriptedTransport::new().status(200));

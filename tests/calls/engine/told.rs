@@ -47,7 +47,8 @@ enum Next {
     Operator,
 }
 
-/// What is said whatever refuses: the effect, what comes next, and the code where it is not the refuser's own.
+/// The answer that is given whatever refuses: the effect, what comes next, and the code where it is not the refuser's
+/// own.
 enum Said {
     Reply,
     Error(Effect, Next, Option<&'static str>),
@@ -210,7 +211,7 @@ async fn prepared(on_record: OnRecord) -> Rig {
     rig
 }
 
-/// What another process is told that is refused, and when its gate opens.
+/// The answer to another process that is refused, and when its gate opens.
 async fn refused(rig: &Rig, refuses: Refuses) -> (Result<Reply, Error>, Option<Timestamp>) {
     let policy = match refuses {
         Refuses::Concurrency => plain().concurrency(1),

@@ -1,4 +1,4 @@
-//! What follows an outcome that may have taken effect.
+//! The steps that follow an outcome that may have taken effect.
 
 use steadfast::testkit::ScriptedTransport;
 use steadfast::transport::SendErrorKind;

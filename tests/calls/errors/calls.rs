@@ -1,4 +1,4 @@
-//! What becomes of a call: refused, in conflict, dead, out of time.
+//! The ends of a call: refused, in conflict, dead, out of time.
 
 use std::time::Duration;
 

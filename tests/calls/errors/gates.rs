@@ -1,4 +1,4 @@
-//! What stands between a call and the wire.
+//! The gates that stand between a call and the wire.
 
 use std::time::Duration;
 

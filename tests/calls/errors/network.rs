@@ -62,7 +62,7 @@ pub async fn all(said: &mut Said) {
     failed(said, "no answer comes", &silent.url(""), Duration::from_millis(300)).await;
 }
 
-/// What is said of it, with one name for whichever port it was.
+/// Adds what is said of it, with one name for whichever port it was.
 async fn failed(said: &mut Said, happened: &str, base_url: &str, limit: Duration) {
     let error: Error = charged(&client(base_url, limit)).await.expect_err(happened);
     let mut own = Said::default();

@@ -86,8 +86,8 @@ async fn a_store_that_never_writes_is_given_up_at_the_end_of_the_calls_time() {
     assert_eq!(rig.network.requests().len(), 1);
 }
 
-/// D11: What the vendor said is in this process alone: it is written down after its call is over, as long as nobody else may
-/// take the operation.
+/// D11: The word of the vendor is in this process alone: it is written down after its call is over, as long as nobody
+/// else may take the operation.
 #[tokio::test]
 async fn the_vendors_word_is_written_down_without_its_call_while_the_lease_lasts() {
     for (status, is_on_record) in [

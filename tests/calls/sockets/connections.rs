@@ -1,4 +1,4 @@
-//! What a connection holds back, swallows or shares: requests that wait in one, and what becomes of them.
+//! The requests that a connection holds back, swallows or shares: those that wait in one, and what becomes of them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -148,7 +148,7 @@ async fn probes_leave_a_connection_that_swallows_and_close_the_circuit() {
     acme.get("/fourth").send().await.expect("not on the dead connection");
 }
 
-/// What is behind a connection may be at fault for a 5xx. A 429 is none of a connection's.
+/// The server behind a connection may be at fault for a 5xx. A 429 is none of a connection's.
 #[tokio::test]
 async fn a_repeat_after_a_5xx_has_a_new_connection_and_one_after_a_429_has_not() {
     for (status, connections) in [(500, 2), (503, 2), (429, 1)] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does with a request that has arrived whole.
+/// The act of the server on a request that has arrived whole.
 #[derive(Clone, Copy, Debug)]
 pub enum Then {
     /// `:status: 200`, without a body.

@@ -1,4 +1,4 @@
-//! What must hold of a file that a power cut left.
+//! The rules that must hold of a file that a power cut left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -89,7 +89,7 @@ fn check_integrity(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What is there of all that the world knows or may have made.
+/// The entries that are there, of all that the world knows or may have made.
 async fn entries(store: &Sqlite, world: &mut World) -> Result<BTreeMap<OperationId, Entry>, String> {
     let ids: BTreeSet<OperationId> =
         world.entries.keys().chain(world.under_way.iter().flat_map(BTreeMap::keys)).cloned().collect();

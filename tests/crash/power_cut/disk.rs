@@ -4,7 +4,7 @@
 //! truncation since; for each name, the file it stood for at the directory's last sync and each one since. A file
 //! that was made or removed is so for certain only once the directory was synced.
 //!
-//! What a cut leaves of the writes since the last sync is drawn for each file: all, none, the first few (the
+//! The writes since the last sync that a cut leaves are drawn for each file. They are all, none, the first few (the
 //! last of them torn), some of them whole, or some of their 512-byte sectors, in any order of arrival. A name
 //! stands for any of the files that it stood for since the directory's last sync.
 //!
@@ -18,14 +18,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use steadfast::Random;
 
-/// What survives of a directory: names and contents.
+/// The part of a directory that survives: names and contents.
 pub type Images = BTreeMap<String, Vec<u8>>;
 
 /// The power is off: nothing more reaches the disk, and nothing comes from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerOff;
 
-/// Whether the disk does what a sync asks for. A proof that holds although it does not is none.
+/// The answers of a disk to a sync: it does what the sync asks for, or not. A proof that holds although it does not is
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncs {
     /// It does.
@@ -61,7 +62,7 @@ struct State {
     steps: u64,
     file_syncs: u64,
     cut: Option<Cut>,
-    /// What becomes of `cut` at the next write to this file.
+    /// The cut that becomes `cut` at the next write to this file.
     cut_from: Option<(FileNumber, Cut)>,
 }
 
@@ -231,7 +232,7 @@ impl Disk {
         Ok(code)
     }
 
-    /// What is left after the cut, as `random` draws it.
+    /// The files that are left after the cut, as `random` draws them.
     pub fn survivors(&self, random: &dyn Random) -> Images {
         let state = self.state.lock();
         let mut images = Images::new();
@@ -353,7 +354,7 @@ impl Change {
     }
 }
 
-/// What lies between the end of a file and a write beyond it reads as zeros.
+/// Writes the bytes. A gap between the end of a file and a write beyond it reads as zeros.
 fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     if file.len() < at + bytes.len() {
         file.resize(at + bytes.len(), 0);

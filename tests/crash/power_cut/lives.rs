@@ -23,7 +23,7 @@ use crate::power_cut::world::World;
 use support::commands;
 use support::in_memory;
 
-/// What of the proof's ground is taken away.
+/// The part of the proof's ground that is taken away.
 #[derive(Clone, Copy, Debug)]
 pub struct Ground {
     pub syncs: Syncs,
@@ -34,7 +34,7 @@ impl Ground {
     pub const FIRM: Ground = Ground { syncs: Syncs::Honest, synchronous: Synchronous::AsAsked };
 }
 
-/// What happened.
+/// The counts of what happened.
 #[derive(Debug, Default)]
 pub struct Report {
     pub cuts: u64,

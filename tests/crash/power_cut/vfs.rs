@@ -22,7 +22,7 @@ use rusqlite::ffi;
 
 use crate::power_cut::disk::{Disk, FileNumber};
 
-/// What each connection to a file is made to run at, whatever it asks for.
+/// The level that each connection to a file is made to run at, whatever it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
     AsAsked,
@@ -133,7 +133,7 @@ unsafe extern "C" fn open_directory(path: *const c_char, descriptor: *mut c_int)
     code
 }
 
-/// What SQLite holds of an open file of ours. It allocates `szOsFile` bytes for it.
+/// The handle that SQLite holds of an open file of ours. It allocates `szOsFile` bytes for it.
 #[repr(C)]
 struct Handle {
     base: ffi::sqlite3_file,

@@ -1,6 +1,6 @@
 //! Callers, each with keys of its own, and what each of them knows of them.
 //!
-//! What a call does is foreseen with the pure functions of `operation::record`, so that after a cut each record
+//! The result of a call is foreseen with the pure functions of `operation::record`, so that after a cut each record
 //! can be held, whole, against what it must be. That those functions are right is not shown here: the contract
 //! suite says so without them.
 
@@ -40,7 +40,7 @@ pub struct World {
     pub acknowledged: u64,
 }
 
-/// What a store holds of an operation.
+/// The data that a store holds of an operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
     pub record: Option<Record>,
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// What a call must be told and what it changes.
+    /// The answer that a call must be told, and the entries that it changes.
     fn foresee(&self, call: &Call) -> (Told, BTreeMap<OperationId, Entry>) {
         let entry = |id: &OperationId| self.entries.get(id).cloned().unwrap_or_default();
         let mut after = BTreeMap::new();

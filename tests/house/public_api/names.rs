@@ -15,7 +15,7 @@ pub struct Found {
     pub name: String,
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Meant {
     Item(Found),
@@ -92,7 +92,7 @@ impl Names {
         }
     }
 
-    /// What `path` means in the module at `at`; none if it is another crate's that is not read.
+    /// The meaning of `path` in the module at `at`; none if it is another crate's that is not read.
     pub fn meant(&self, at: &[String], path: &[String]) -> Option<Meant> {
         self.look(at, path, &mut BTreeSet::new())
     }

@@ -1,4 +1,4 @@
-//! What one item of the sources says of itself.
+//! The facts that one item of the sources says of itself.
 
 use quote::ToTokens;
 use syn::{Attribute, Item, ItemImpl, Type, UseTree, Visibility};

@@ -216,7 +216,7 @@ fn subject(head: &str) -> (&str, bool) {
     }
 }
 
-/// What a type is generic over, as far as it is one type.
+/// The type that a type is generic over, if it is one.
 fn argument(head: &str) -> &str {
     head.trim_end_matches("> {").rsplit_once('<').map_or("", |(_, argument)| word(argument))
 }

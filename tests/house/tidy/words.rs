@@ -11,7 +11,7 @@ use support::members::{Member, members, products, root};
 /// A longer sentence has to be read twice.
 const WORDS_MAX: usize = 30;
 
-/// What is not written, and the word of the glossary that is.
+/// The words that are not written, and the word of the glossary that is.
 const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["whoever", "whomever", "whosoever"], "name who it is: the caller, the operator, the process"),
     (&["nobody"], "name who it is: no caller, no process"),

@@ -47,7 +47,7 @@ fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> 
     Answer::new(StatusCode::from_u16(status).expect("a status"), headers, body.to_owned())
 }
 
-/// What Stripe's answer to a resend means, after an attempt of unknown effect.
+/// The meaning of Stripe's answer to a resend, after an attempt of unknown effect.
 fn resent(answer: &Answer, in_window: bool) -> Verdict {
     let (request, _) = charge();
     let attempt = Attempt::new(&request, true, Ok(answer), CLAIMED_AT);
@@ -151,7 +151,7 @@ pub fn a_resend_keeps_to_the_version_of_its_claim() -> bool {
     !request.headers.contains_key("stripe-version")
 }
 
-/// What Stripe's list says of a charge that was claimed at [`CLAIMED_AT`].
+/// The finding of Stripe's list about a charge that was claimed at [`CLAIMED_AT`].
 fn listed(objects: &Value, headers: &[(&'static str, &'static str)]) -> Finding {
     listed_at("/v1/charges", objects, headers)
 }
@@ -181,7 +181,7 @@ pub fn a_miss_among_subscriptions_is_no_proof() -> bool {
     listed_at("/v1/subscriptions", &json!([]), &[]) == Finding::CannotTell
 }
 
-/// What BigCommerce's rows say of a call to `route`.
+/// The finding of BigCommerce's rows about a call to `route`.
 fn rows(route: &str, sent: &Value, rows: &Value) -> Finding {
     let (request, key) = stamped(&bigcommerce(), route, "application/json", &sent.to_string());
     let subject = Subject::new(&request, &key, CLAIMED_AT).with_vendor_clock(Some(0));

@@ -243,7 +243,7 @@ pub fn no_none_is_said_of_what_was_let_go_of_long_ago() -> bool {
     wait(told_late((Acme::new(), plain()), Wrote::Refusal, secs(48), true)).effect() == Effect::Unknown
 }
 
-/// What the store in memory comes to, which never waits.
+/// The result of a future of the store in memory, which never waits.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).as_mut().poll(&mut context) {

@@ -1,4 +1,5 @@
-//! What connections hold back, swallow or share. Real sockets, so real time: each wait is as short as the claim allows.
+//! The guards of what connections hold back, swallow or share. Real sockets, so real time: each wait is as short as
+//! the claim allows.
 
 #![allow(clippy::disallowed_methods, reason = "a socket is waited for")]
 
@@ -92,7 +93,7 @@ struct Way {
     orders: Arc<AtomicUsize>,
     /// A first order that gets no answer arrives so long after it was sent.
     late: Option<Duration>,
-    /// What is sent on the kept connection gets nowhere.
+    /// A request that is sent on the kept connection gets nowhere.
     is_dead: bool,
 }
 

@@ -19,7 +19,7 @@ pub use support::commands::{ATTEMPT, LEASE};
 
 pub const HOUR: u64 = 3_600;
 pub const DAY: u64 = 24 * HOUR;
-/// What a record is kept for.
+/// The time that a record is kept for.
 const KEEP: u64 = 7 * DAY;
 /// A vendor's window.
 const REPLAYS: Duration = Duration::from_secs(DAY);

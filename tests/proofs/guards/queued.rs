@@ -1,4 +1,5 @@
-//! What is left to dispatchers, on a store in memory: times, cancellations, turns, and processes that stop.
+//! The guards of what is left to dispatchers, on a store in memory: times, cancellations, turns, and processes that
+//! stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

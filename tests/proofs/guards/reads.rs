@@ -1,4 +1,5 @@
-//! What is read: where it may lead, and how far; where the id in a path ends; and what an operator sees of it.
+//! The guards of what is read: where it may lead, and how far; where the id in a path ends; and what an operator sees
+//! of it.
 
 use std::sync::Arc;
 

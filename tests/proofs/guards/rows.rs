@@ -76,7 +76,7 @@ fn acme(base_url: &str) -> Keyed {
     Keyed::new(KeyedConfig::new("acme", base_url), "secret")
 }
 
-/// What happens while a record is read, and before it is told.
+/// The act that happens while a record is read, and before it is told.
 type Meanwhile = Box<dyn FnOnce() -> BoxFuture<'static, Result<(), StoreError>> + Send>;
 
 struct Busy {

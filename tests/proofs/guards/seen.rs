@@ -1,4 +1,5 @@
-//! What the run of `tests/proofs/world.rs` sees of a guard that is out: hosts, clocks, networks and vendors as they are, seeded.
+//! The breaches that the run of `tests/proofs/world.rs` sees of a guard that is out: hosts, clocks, networks and
+//! vendors as they are, seeded.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ pub enum Breach {
     NonePromised,
     /// A caller was told that it has ended, and it has not.
     EndTold,
-    /// What had succeeded on record stands otherwise.
+    /// An operation that had succeeded on record stands otherwise.
     SuccessTakenBack,
     /// A new life began before the time of the one before was over.
     KeyForgotten,
@@ -83,7 +83,7 @@ impl Breach {
     }
 }
 
-/// What follows from each change of the record for the lives of the key.
+/// Notes what follows from each change of the record for the lives of the key.
 pub fn note_record(state: &mut State, was_empty: bool, resends: bool) {
     let Some(record) = state.record.clone() else { return };
     if record.fence < state.fence_max + u64::from(was_empty) {

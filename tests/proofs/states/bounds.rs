@@ -17,7 +17,7 @@ pub struct Bounds {
     pub kind: Kind,
     pub left: Left,
     pub depth: usize,
-    /// What the hosts' clocks are off by. They are not set on the way.
+    /// The time that the hosts' clocks are off by. They are not set on the way.
     pub clocks: [i64; 2],
 }
 

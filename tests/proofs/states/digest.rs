@@ -1,4 +1,4 @@
-//! What tells two states of the search apart, as one number.
+//! The facts that tell two states of the search apart, as one number.
 //!
 //! A field that is left out here makes the search take two states for one, and go on from one of them alone. So the
 //! test below holds this file to the record as the crate has it: a new field is named here, or said to be the same in
@@ -20,7 +20,7 @@ pub fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What tells two records of one operation apart.
+/// The facts that tell two records of one operation apart, as one number.
 pub fn digest_of(record: &Record) -> u64 {
     let (at, word, reconciled) = match &record.state {
         OnRecord::InProgress { lease_until: at } | OnRecord::Scheduled { at } => (Some(*at), 0, false),
@@ -75,7 +75,7 @@ fn digest_of_stored(stored: &Stored) -> u64 {
     }
 }
 
-/// What a host asked of the store. It asks the same again when it is run again.
+/// A question that a host asked of the store. It asks the same again when it is run again.
 pub trait Question {
     fn digest(&self) -> u64;
 }
@@ -166,7 +166,7 @@ mod tests {
     ];
 
     /// One operation, one request, one client: nobody edits, adopts or redacts in the search.
-    // What is in a sequence is enqueued, which the search does not do.
+    // An operation in a sequence is enqueued, which the search does not do.
     // All hosts of the search are one process.
     const SAME_IN_EVERY_STATE: [&str; 7] =
         ["id", "fingerprint", "wire_key", "request", "redact", "sequence", "holder"];

@@ -3,8 +3,8 @@
 //! The code under test awaits nothing but store, clock and network. Between two of these it is deterministic, so what
 //! a host has heard *is* its state: a value that can be kept, compared and gone on from, which a future is not. To
 //! take a host one step further, a new client is run from the start on everything that was heard before, and then hears
-//! one thing more. What it asks of the store on the way must be what was asked before. No line of the engine is written
-//! a second time here.
+//! one thing more. Its questions to the store on the way must be what was asked before. No line of the engine is
+//! written a second time here.
 //!
 //! A client remembers some things from one call to the next, and here it has none to remember: each run is the first of
 //! its process. Of what it would remember,
@@ -54,7 +54,7 @@ pub struct Wake {
     pub answer: Option<Result<Answer, SendErrorKind>>,
 }
 
-/// What a host has begun.
+/// The work that a host has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doing {
     /// A caller waits for it.
@@ -63,7 +63,7 @@ pub enum Doing {
     Recovery,
 }
 
-/// What a caller was told.
+/// The word that a caller was told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Told {
     pub effect: Effect,
@@ -84,7 +84,7 @@ pub struct Came {
     pub told: Option<Told>,
 }
 
-/// What passes between a client and the search.
+/// The record of what passes between a client and the search.
 #[derive(Default)]
 pub struct Tape(pub Mutex<Inner>);
 
@@ -97,9 +97,9 @@ pub struct Inner {
     exchange: Option<(u32, Request)>,
     alarms_ms: Vec<u64>,
     wakers: Vec<Waker>,
-    /// What the store answered before, to be answered again.
+    /// The answers that the store gave before, to be given again.
     pub before: std::collections::VecDeque<(u64, Arc<Stored>)>,
-    /// What the store answered in this step.
+    /// The answers that the store gave in this step.
     pub heard: Vec<Heard>,
     pub shelf: Shelf,
 }
@@ -124,7 +124,7 @@ impl Tape {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// What is on file now.
+    /// The shelf as it is now.
     pub fn shelf(&self) -> Shelf {
         self.0.lock().shelf.clone()
     }

@@ -1,4 +1,4 @@
-//! What the crate cannot do: each limit that is documented shows, and does not where it is said not to.
+//! The limits of what the crate can do: each limit that is documented shows, and does not where it is said not to.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn a_lookup_that_fails_and_then_answers_finds_the_effect() {
     assert_eq!((state.effects(record.first_fence), state.breach, state.is_idle()), (1, None, true));
 }
 
-/// What a process knows of the vendor's clock goes into its claims, and goes with the process.
+/// The vendor's clock, as a process knows it, goes into its claims, and goes with the process.
 #[test]
 fn a_claim_names_the_vendors_clock_as_long_as_its_process_knows_it() {
     let mut search = Search::new(Kind::LooksUp, false, left(2, 0, 2), 9, vec![[0, 61_000]]);

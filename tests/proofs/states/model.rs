@@ -1,4 +1,4 @@
-//! What can happen next, and what comes of it.
+//! The steps that can happen next, and what comes of them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Search {
     pub left: Left,
     /// How many steps are taken from the first state.
     pub depth: usize,
-    /// What the hosts' clocks may be off by.
+    /// The times that the hosts' clocks may be off by.
     pub clocks: Vec<[i64; 2]>,
     /// Whether the hosts have heard the vendor's clock.
     pub taught: bool,
@@ -219,7 +219,7 @@ impl Search {
             Action::Crash(host) => {
                 state.left.faults -= 1;
                 state.hosts[host] = Host::begun(state.hosts[host].off_ms, false);
-                // What had not left does not leave any more.
+                // A request that had not left does not leave any more.
                 state.flights.retain(|flight| flight.host != Some(host) || flight.until_ms != WHENEVER_MS);
                 state.flights.retain_mut(|flight| {
                     // Nobody closes the connection of a machine that has lost its power.
@@ -396,7 +396,7 @@ const ATTEMPT_MS: u64 = 30_000;
 /// No request is under way for so long.
 pub const WHENEVER_MS: u64 = u64::MAX;
 
-/// What a healthy host needs to come to rest counts for nothing.
+/// Enough for a healthy host: its needs to come to rest count for nothing.
 const ENOUGH: Left = Left { calls: 9, operators: 9, faults: 99 };
 
 /// A recovery takes four steps, or six with a lookup; more than a few of them on end is no progress.

@@ -1,4 +1,4 @@
-//! What an operator does, through the crate's own `DeadLetters`, and what may be taken by recovery.
+//! The acts of an operator, through the crate's own `DeadLetters`, and what may be taken by recovery.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::states::shelf::{Shelf, TapeStore};
 use crate::states::state::State;
 use crate::states::vendor::wall;
 
-/// An operator's step. What a person says of the effect is true.
+/// An operator's step. A person's word on the effect is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     Redrive,
@@ -23,7 +23,7 @@ pub enum Word {
     NotApplied,
 }
 
-/// What an operator may do now.
+/// The steps that an operator may take now.
 pub fn words(state: &State) -> impl Iterator<Item = Word> {
     let letter =
         state.record.as_ref().filter(|record| matches!(record.phase(), Phase::Dead | Phase::Resolved));
@@ -60,7 +60,7 @@ pub fn act(bench: &Bench, state: &mut State, word: Word, shelf: Shelf) {
             let redriven = at_once(letters.redrive(&[id], &redrive)).expect("the store answers");
             forced = redriven.forced;
             if redriven.done > 0 {
-                // What was said before holds until a person starts over.
+                // A word that was said before holds until a person starts over.
                 state.lives.last_mut().expect("it has a life").none_promised = false;
             }
         }

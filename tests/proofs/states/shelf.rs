@@ -21,7 +21,7 @@ use crate::states::host::{Heard, Tape};
 pub struct Shelf {
     pub record: Option<Arc<Record>>,
     pub notes: Notes,
-    /// What becomes of the next write.
+    /// The trouble that the next write meets.
     pub trouble: Option<Trouble>,
     /// A guard that is out, to see the search miss it.
     pub without: Option<Guard>,
@@ -43,13 +43,13 @@ pub enum Guard {
     Fence,
     /// Fences go on after a purge.
     FenceAfterPurge,
-    /// What a dead holder may have sent is unknown.
+    /// The effect of what a dead holder may have sent is unknown.
     UnknownAfterLapse,
     /// A redrive by force is one more send.
     OneMoreSend,
 }
 
-/// What the store answered.
+/// An answer of the store.
 #[derive(Clone, Debug)]
 pub enum Stored {
     Claimed(Result<Claimed, Trouble>),
@@ -115,7 +115,7 @@ impl Shelf {
         trouble.map_or(Ok(moved), Err)
     }
 
-    /// What is taken. The caller puts it back.
+    /// The record that is taken. The caller puts it back.
     pub fn take(&mut self, take: &Takeover) -> Option<Record> {
         self.notes.saw(take.now);
         self.record.as_deref()?.take(take).map(|record| self.bent(record))
@@ -133,7 +133,7 @@ impl Shelf {
         }
     }
 
-    /// What was taken, with a guard out.
+    /// The record that was taken, with a guard out.
     fn bent(&self, mut record: Record) -> Record {
         if self.without == Some(Guard::UnknownAfterLapse) {
             (record.effect, record.unknown_since) = (steadfast::Effect::None, None);
@@ -146,7 +146,7 @@ impl Shelf {
 pub struct TapeStore(pub Arc<Tape>);
 
 impl TapeStore {
-    /// What was answered before to the same question, or what is answered now.
+    /// The answer that was given before to the same question, or the one that is given now.
     fn tell<Q: Question>(&self, question: Q, now: impl FnOnce(&mut Shelf, Q) -> Stored) -> Arc<Stored> {
         let asked = question.digest();
         let mut inner = self.0.0.lock();

@@ -30,7 +30,7 @@ pub struct State {
     pub lives: Vec<Life>,
     pub fence_max: u64,
     pub left: Left,
-    /// The host whose clock was just set. What others do comes before that or after it has acted: another order of
+    /// The host whose clock was just set. The acts of others come before that or after it has acted: another order of
     /// the two would be no other story.
     pub clock_set: Option<usize>,
     /// Two hosts' clocks, or one's before and after it was set, have differed by more than the crate allows for.
@@ -43,14 +43,14 @@ pub struct State {
 pub struct Host {
     /// Its wall clock less true time.
     pub off_ms: i64,
-    /// What its wall clock was off by when its process began.
+    /// The time that its wall clock was off by when its process began.
     pub began_off_ms: i64,
     /// Whether it heard the vendor's clock then.
     pub is_taught: bool,
     pub run: Option<Run>,
 }
 
-/// What a host is about.
+/// The work that a host is about.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub doing: Doing,
@@ -100,10 +100,10 @@ pub enum End {
 pub struct Left {
     /// Calls with the key that write something down.
     pub calls: u8,
-    /// What operators do.
+    /// The acts of operators.
     pub operators: u8,
-    /// What goes wrong: a connection that breaks, a lookup that fails, a refusal, a write that fails or is not heard
-    /// of, a host that dies or stands still, a clock that is set.
+    /// The faults: a broken connection, a failed lookup, a refusal, a write that fails or goes unheard, a host that
+    /// dies or stands still, a clock that is set.
     pub faults: u8,
 }
 
@@ -189,7 +189,7 @@ impl End {
         }
     }
 
-    /// What it says of the effect.
+    /// The word that it gives on the effect.
     pub fn word(self) -> Effect {
         match self {
             End::Succeeded => Effect::Applied,
@@ -225,7 +225,7 @@ impl Hash for State {
 }
 
 impl State {
-    /// What stands of each host, with other numbers for them.
+    /// The state of each host, with other numbers for them.
     fn of_hosts(&self, [first, second]: [usize; 2]) -> impl Hash + use<> {
         let hosts = [first, second].map(|host| {
             let Host { off_ms, began_off_ms, is_taught, run } = &self.hosts[host];

@@ -1,4 +1,4 @@
-//! What can happen next.
+//! The steps that can happen next.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum Action {
     Wake(usize, Option<Trouble>),
     /// A request reaches the vendor, which executes it, and the host has the answer at once.
     Exchange(usize, Option<Trouble>),
-    /// What a host waits for comes over the network, or breaks.
+    /// The answer that a host waits for comes over the network, or breaks.
     Hear(usize, Comes, Option<Trouble>),
     /// A request reaches the vendor, which executes or refuses it.
     Arrive { flight: usize, refused: bool },
@@ -55,7 +55,7 @@ pub enum Comes {
     NoConnection,
 }
 
-/// What a host's wall clock may be off by.
+/// The times that a host's wall clock may be off by.
 pub const CLOCKS_MS: [i64; 4] = [-HOUR_MS, 0, 61_000, 25 * HOUR_MS];
 
 const HOUR_MS: i64 = 60 * 60 * 1_000;

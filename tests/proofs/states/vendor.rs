@@ -17,7 +17,7 @@ use crate::states::host::{HostClock, Tape, Wire};
 use crate::states::shelf::TapeStore;
 use support::keyed::{BARE, KEYED};
 
-/// What a vendor does with a repeat.
+/// The treatment of a repeat by a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// It answers a key from its own record, for exactly as long as it says.
@@ -30,7 +30,7 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 3] = [Kind::Replays, Kind::LooksUp, Kind::Neither];
 
-/// What the vendor itself holds to. A test breaks one of these promises to see the search notice.
+/// The promises that the vendor itself holds to. A test breaks one of these promises to see the search notice.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// For how long it answers a key from its record.
@@ -42,7 +42,7 @@ pub struct Rules {
 }
 
 impl Kind {
-    /// What the adapter waits before a lookup counts, where there is one.
+    /// The time that the adapter waits before a lookup counts, where there is one.
     pub fn settle(self) -> Duration {
         match self {
             Kind::LooksUp => Vendor::settle_time(&BigCommerce::new("abc123", "token")),
@@ -60,7 +60,7 @@ impl Rules {
     }
 }
 
-/// What the adapter of the vendor that replays documents.
+/// The window that the adapter of the vendor that replays documents.
 pub const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request that the vendor has executed or refused.
@@ -72,7 +72,7 @@ pub struct Entry {
     pub refused: bool,
 }
 
-/// What the vendor answers to a request that arrived.
+/// The vendor's answer to a request that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Outcome {
     pub refused: bool,
@@ -108,8 +108,8 @@ impl Outcome {
     }
 }
 
-/// What a lookup shows now.
-pub fn lookup(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) -> Answer {
+/// The answer that a lookup shows now.
+pub fn look_up(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) -> Answer {
     let lag_ms = rules.lag.as_millis() as u64;
     let rows: Vec<_> = ledger
         .iter()

@@ -1,4 +1,4 @@
-//! What the design allows, told from a breach by the very fact that causes it.
+//! The events that the design allows, told from a breach by the very fact that causes them.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::world::vendors::{Kind, Name, policy};
 /// Whether a second effect past the vendor's window, or a no that seemed to be of the first, is due to a wall clock that
 /// was wrong, and that nothing on record showed to be: limits.md, "What it cannot do".
 ///
-/// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out or refused. What was on
-/// record and the last sender's clock said that the window was open: that host had no means to know better. Its own
+/// `first` is the send whose effect the vendor has forgotten, `last` the one that it carried out or refused. The times
+/// on record and the last sender's clock said that the window was open: that host had no means to know better. Its own
 /// measure since it took the operation did not say otherwise, and the time on record is of before the first send.
 pub fn is_of_a_wrong_clock(schedule: &Schedule, first: &Send, last: &Send) -> bool {
     let Some(on_record) = &last.on_record else { return false };
@@ -55,7 +55,8 @@ pub fn arrived(send: &Send) -> Instant {
 ///
 /// It is explained by what holds recovery back for its whole vendor: recovery's rate, which falls to one start in ten
 /// seconds while what it sends fails or is too much, and whose debt is then as much again; an open circuit; a pause that
-/// was asked for; a rate limit whose part for recovery is used up. What holds back another operation alone explains nothing.
+/// was asked for; a rate limit whose part for recovery is used up. A cause that holds back another operation alone
+/// explains nothing.
 pub fn is_taken_late(schedule: &Schedule, all: &All, taken: &Taken) -> bool {
     let Some(due) = taken.due else { return false };
     let vendor = schedule.operations[taken.operation].kind.vendor();
@@ -94,7 +95,7 @@ fn held_back_until(schedule: &Schedule, all: &All, taken: &Taken, vendor: Name) 
         });
         at.plus(STARTS_AGAIN + START * u32::try_from(others.count()).expect("few"))
     });
-    // What opens a circuit is at least as many failures.
+    // At least as many failures open a circuit.
     let by_circuit = (failures().count() >= TRIPS).then(|| failures().map(|failure| failure.at).max());
     let by_circuit = by_circuit.flatten().map(|at| at.plus(OPEN_MAX));
     let by_pause = limited.map(|pause| pause.asked.plus(pause.wait.min(PAUSE_MAX) + SPREAD_MAX)).max();
@@ -132,7 +133,7 @@ pub fn is_claimed_meanwhile(all: &All, told: &Told, life: &KeyLife, is_calm: boo
 /// Whether somebody sent the operation while a call was under way that was told that it goes on, or that its key belongs to
 /// another request: the call may have looked a moment before.
 pub fn is_sent_meanwhile(told: &Told, is_alone: bool, send: &Send, is_calm: bool) -> bool {
-    // What was refused leaves its key free for another call.
+    // A refused call leaves its key free for another call.
     let is_free = told.said == Said::Refused && !is_alone;
     // A dead letter may be redriven.
     let may_be_sent = told.goes_on() || matches!(told.said, Said::OfAnother | Said::Dead) || is_free;
@@ -189,7 +190,7 @@ pub fn is_rate_used_up(schedule: &Schedule, all: &All, told: &Told, calls: usize
     let lately = |(of, at_vendor, at): &&(u64, Name, Instant)| {
         *of == told.incarnation
             && *at_vendor == vendor
-            // What was let through holds its place until it starts.
+            // A call that was let through holds its place until it starts.
             && *at <= told.at.plus(secs(1))
             && told.began.since(*at) < secs(1)
     };
@@ -227,7 +228,7 @@ pub const ANSWER_MAX: Duration = secs(1);
 
 pub const DAY: Duration = secs(24 * 3600);
 
-/// What Stripe, Checkout.com and the vendor by configuration document.
+/// The window that Stripe, Checkout.com and the vendor by configuration document.
 pub const WINDOW: Duration = DAY;
 
 /// Past the dispatcher's period and a few waits for the store.

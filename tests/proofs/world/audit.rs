@@ -58,7 +58,7 @@ pub enum Kind {
     EndedByCredentials,
     SentByOtherAccount,
     VersionChanged,
-    // What a caller was told that is not so.
+    // Words that a caller was told and that are not so.
     NoneToldByGate,
     NoneToldWithoutTime,
     NoneToldByStore,
@@ -89,7 +89,7 @@ pub enum Kind {
     KeptTooLong,
     BacklogStarves,
     NeverLookedUp,
-    // What was left to a dispatcher.
+    // Breaches for calls that were left to a dispatcher.
     AcceptedAndLost,
     RowLost,
     RowLeftInOutbox,
@@ -164,8 +164,8 @@ fn is_ended_by_credentials(world: &World, record: &Record, number: usize) -> boo
     nobody_waits && world.schedule.extras.another.is_none() && answer.status.as_u16() == 401
 }
 
-/// What is on record although its time was over by then, and no row of its key still stands in the outbox: such a row is
-/// compared with it, and a purge spares it, see design, rule 18.
+/// The record that stays although its time was over by then, and no row of its key still stands in the outbox. Such a
+/// row is compared with it, and a purge spares it, see design, rule 18.
 pub fn judge_growth(world: &World, records: &[Record], over: Timestamp) -> Breaches {
     let keys_of = |all: &All, row: &RowCommitted| {
         let lives = all.lives.get(&row.operation).into_iter().flatten();
@@ -278,7 +278,8 @@ fn judge_record(world: &World, all: &All, record: &Record, number: usize, life: 
     }
 }
 
-/// Whether the no came from a send that its host took for one within the window, see [`is_of_a_wrong_clock`].
+/// The breach of a no though it was applied, by whether the no came from a send that its host took for one within the
+/// window, see [`is_of_a_wrong_clock`].
 fn refused_though_applied(world: &World, all: &All, (number, life): (usize, usize)) -> Kind {
     let sends = || all.sends_of(number).filter(|send| send.life == life);
     let caused = sends().filter(|send| !send.effects.is_empty()).last();
@@ -426,8 +427,8 @@ fn too_many(world: &World, all: &All, number: usize) -> Vec<Kind> {
     found
 }
 
-/// Whether a row had an effect of its own, although another call of its key had had one that the row was to repeat: one
-/// that was made since the row was committed, or one that was on record when it was.
+/// The breach of a row that had an effect of its own, although another call of its key had had one that the row was to
+/// repeat. That one was made since the row was committed, or was on record when it was.
 fn second_of_row(world: &World, all: &All, number: usize) -> Option<Kind> {
     let lives = all.lives.get(&number)?;
     if world.schedule.operations[number].kind.is_idempotent() {
@@ -447,13 +448,13 @@ fn second_of_row(world: &World, all: &All, number: usize) -> Option<Kind> {
         if life.forced > 0 || differ > CLOCKS_DIFFER_MAX {
             return None;
         }
-        // What is less than a retention apart is found for any call, see `too_many`.
+        // An effect less than a retention apart is found for any call, see `too_many`.
         let is_repeat = row.at.since(earlier.left) < RETENTION && own.left.since(earlier.left) >= RETENTION;
         (earlier.left >= row.at || is_repeat).then_some(Kind::SecondEffectOfALateRow)
     })
 }
 
-/// Whether a redrive without force repeated an earlier write after a later write had been answered.
+/// The breach of a redrive without force that repeated an earlier write after a later write had been answered.
 fn undid_later_write(world: &World, all: &All, number: usize) -> Option<Kind> {
     let operations = &world.schedule.operations;
     let is_pair = operations[number].kind == Asked::Put
@@ -504,7 +505,7 @@ pub fn judge_words(world: &World) -> Breaches {
             world.schedule.server.is_none_or(|server| server.step.is_none() && server.ahead.is_none());
         if is_steady && (world.schedule.dispatcher || queued == Some(Queued::Punctual)) {
             let end = Instant::ORIGIN.plus(world.schedule.horizon);
-            // What nobody has taken by then is taken once it is calm.
+            // An operation that nobody has taken by then is taken once it is calm.
             let until_then = |taken: &Taken| Taken { at: taken.at.min(end), ..taken.clone() };
             let mut taken = all.takes.iter().map(until_then);
             let late = taken.find(|taken| is_taken_late(&world.schedule, all, taken));
@@ -524,7 +525,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
     found.extend(is_late(world, told).then_some(Kind::LateAnswer));
     let caused = || all.sends_of(told.operation).filter(|send| !send.effects.is_empty());
     if told.effect == Some(Effect::None) {
-        // What an earlier life did a day ago is another operation's.
+        // A send of an earlier life a day ago is another operation's.
         let recent = |send: &Send| {
             let is_own = told.life.is_some_and(|life| life == send.life);
             send.left <= told.at && (is_own || told.at.since(send.left) < secs(20 * 3600))
@@ -536,7 +537,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
                 if life.key.ends_with(EDITED) {
                     return false;
                 }
-                // What another call claimed a moment ago, this one may not have seen when it looked.
+                // A claim of another call a moment ago may not have been seen by this one when it looked.
                 !is_claimed_meanwhile(all, told, life, is_calm(world))
                     && life.evicted.is_none_or(|evicted| evicted > told.at)
                     && life.forgotten.is_none_or(|forgotten| forgotten > told.at)
@@ -570,7 +571,7 @@ fn judge_word(world: &World, all: &All, told: &Told) -> Vec<Kind> {
         found.extend(who_opened(world, all, told));
     }
     if let Said::Reply { text, obtained } = &told.said {
-        // What has an outcome is on record under its own name.
+        // An operation with an outcome is on record under its own name.
         found.extend(told.life.is_none().then_some(Kind::ReplyOfAnother));
         found.extend(whose_reply(world, all, told, text, *obtained));
     }
@@ -644,8 +645,8 @@ fn is_sent_by_nobody(world: &World, all: &All, told: &Told) -> bool {
     let by_row = told.life.is_some_and(|life| all.is_asked_again_by_row((told.operation, life), told.at));
     let by_itself =
         life.redrives == 0 && !called_again && !by_row && !is_claimed_meanwhile(all, told, life, is_calm);
-    // What is unknown may be on its way, or in the hand of a host that stands still, or whose hold seemed to be over by
-    // another's clock.
+    // An operation of unknown effect may be on its way, or in the hand of a host that stands still, or whose
+    // hold seemed to be over by another's clock.
     let is_held_on = !is_calm || clocks_differ(world, told.at.since(Instant::ORIGIN)) > CLOCKS_DIFFER_MAX;
     let held =
         |send: &Send| life.holds.iter().find(|hold| Some(hold.commit) == send.held).map(|hold| hold.at);
@@ -679,7 +680,7 @@ fn is_unsent(all: &All, told: &Told) -> bool {
     let is_own = life.takeovers == 0 && life.redrives == 0 && !life.store_failed && life.began >= told.began;
     is_own
         && !matches!(told.said, Said::Store | Said::InProgress)
-        // What another call has in hand may be on its way.
+        // An operation that another call has in hand may be on its way.
         && !all.overlaps(told)
         && !all.sends_of(told.operation).any(|send| send.left <= told.at)
 }
@@ -713,7 +714,7 @@ fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obta
         true => Some(Kind::ReplyOfEarlierLife),
         // Its own, of a life that a wrong clock ended.
         false if (0..now).any(is_of) => None,
-        // What is wrong with it is the record's breach.
+        // The fault in it is the record's breach.
         false if text.contains("proxy") || text.is_empty() => None,
         // Gone is what a DELETE is for, whoever removed it.
         false if asked == Asked::Delete => None,
@@ -721,7 +722,7 @@ fn whose_reply(world: &World, all: &All, told: &Told, text: &str, obtained: Obta
     }
 }
 
-/// Whether each operation's requests came from its own account, and all of a life's in one version.
+/// Checks whether each operation's requests came from its own account, and all of a life's in one version.
 fn judge_sends(world: &World, all: &All) -> Breaches {
     let mut breaches = Breaches::new();
     for send in &all.sends {

@@ -33,7 +33,7 @@ impl Schedule {
         let in_line = self.operations.iter().any(|operation| operation.line.is_some());
         let preset = Kind::Preset(VENDORS[draw.index(VENDORS.len())].0);
         let drawn = draw.below(12);
-        // What dispatches a backlog is measured by what it takes.
+        // A dispatcher of a backlog is measured by what it takes.
         if self.is_backlog || self.dispatcher {
             return self;
         }
@@ -71,8 +71,8 @@ impl Schedule {
         self
     }
 
-    /// What a schedule is measured by is not held up on its own side. A rate limit counts starts, and what waits in a
-    /// connection leaves later.
+    /// A call that a schedule is measured by is not held up on its own side. A rate limit counts starts, and what
+    /// waits in a connection leaves later.
     pub fn with_connections(mut self, draw: &Draw) -> Schedule {
         if !self.is_timed() && self.rate.is_none() {
             self.extras.connections = match draw.below(16) {
@@ -84,7 +84,8 @@ impl Schedule {
         self
     }
 
-    /// What is asked for is declined today, also long after the keys are forgotten: a person has it sent again then.
+    /// A thing that is asked for is declined today, also long after the keys are forgotten: a person has it sent again
+    /// then.
     pub fn with_declines(mut self, draw: &Draw) -> Schedule {
         use Trouble::{AnswerHangs, AnswerLost, DeclineLost, Declined, Late};
         if self.is_timed() || !draw.one_in(12) {

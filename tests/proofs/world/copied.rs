@@ -24,7 +24,7 @@ impl World {
         maintenance.stand(&Standing::default(), &arriving).await.expect("a store");
         let restore = Restore { copy: arriving.copy.clone(), rows, ..Restore::default() };
         maintenance.restore(restore).await.expect("a store");
-        // What an opening finds of a copied file, or a copied database.
+        // The mark that an opening finds of a copied file, or a copied database.
         maintenance.stand(&arriving, &Standing::displaced("a copy".to_owned())).await.expect("a store");
         let copy: Arc<dyn Store> = Arc::new(copy);
         let clients = self.clients_on(operator, (STAGING, &copy));

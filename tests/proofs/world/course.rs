@@ -64,7 +64,7 @@ struct State {
     trace: Vec<String>,
 }
 
-/// What a schedule came to.
+/// The result of a schedule.
 #[derive(Debug)]
 pub struct Outcome {
     pub breaches: Breaches,
@@ -380,7 +380,7 @@ impl World {
         self.hears((number, call), (incarnation, began, deadline), attempts, result)
     }
 
-    /// What a call is told, and when to ask again; `None` once the operation has ended.
+    /// The word that a call is told, and when to ask again; `None` once the operation has ended.
     pub fn hears(
         &self,
         (number, call): (usize, usize),
@@ -428,7 +428,7 @@ impl World {
         }
     }
 
-    /// What is planned for a moment of a host.
+    /// The disruptions that are planned for a moment of a host.
     pub fn disruptions_at(&self, host: usize, moment: When) -> impl Iterator<Item = What> + '_ {
         let now = move |disruption: &&Disruption| disruption.host == host && disruption.when == moment;
         self.schedule.disruptions.iter().filter(now).map(|disruption| disruption.what)
@@ -615,7 +615,7 @@ impl World {
         drop(dispatching);
         let soon = self.time().plus(PATIENCE);
         let records = self.records().await;
-        // What waits for a time that a vendor asked for is not stuck.
+        // An operation that waits for a time that a vendor asked for is not stuck.
         let is_open = |record: &Record| matches!(record.phase(), Phase::InProgress | Phase::Scheduled);
         let is_stuck = |record: &Record| {
             let waits = self.waits_for_its_turn(&record.id);
@@ -644,13 +644,13 @@ impl World {
         records
     }
 
-    /// What a host's wall clock says. The operator's is exact.
+    /// The time that a host's wall clock says. The operator's is exact.
     pub fn wall(&self, host: usize) -> Timestamp {
         let Some(wall_clock) = self.schedule.clocks.get(host) else { return exact_wall(&self.clock) };
         wall_of(&self.clock, *wall_clock, self.state.lock().steps_ms[host])
     }
 
-    /// What time it is in the store, for a host.
+    /// The time in the store, for a host.
     pub fn time_at(&self, host: usize) -> Timestamp {
         self.store.time(self.wall(host))
     }
@@ -664,7 +664,7 @@ impl World {
         self.facts.with(|all| all.named(id).is_some_and(|place| all.waits_for_its_turn(place)))
     }
 
-    /// What the next request meets.
+    /// The trouble that the next request meets.
     pub fn trouble(&self) -> Option<Trouble> {
         let weather = &self.schedule.weather;
         if !self.rough.load(Ordering::Relaxed) || self.draw.below(100) >= weather.percent {
@@ -772,12 +772,12 @@ impl steadfast::clock::Clock for OperatorClock {
     }
 }
 
-/// What an exact wall clock says.
+/// The time that an exact wall clock says.
 pub fn exact_wall(clock: &TestClock) -> Timestamp {
     TestClock::START.plus(ms(clock.now().as_nanos() / 1_000_000))
 }
 
-/// What a wall clock says that was off at the start, drifts, and was set since.
+/// The time of a wall clock that was off at the start, drifts, and was set since.
 pub fn wall_of(clock: &TestClock, of: WallClock, steps_ms: i64) -> Timestamp {
     let passed = i64::try_from(clock.now().as_nanos() / 1_000_000).expect("some days");
     let drifted = passed / 1_000 * of.drift_ppm / 1_000;
@@ -816,7 +816,8 @@ const ROUND_MIN: Duration = secs(10);
 /// vendor fails at takes some forty.
 const ROUNDS_MAX: usize = 80;
 
-/// What a vendor fails at is spared its ladder for an hour, if nothing else says whether that is the vendor's fault.
+/// An operation that a vendor fails at is spared its ladder for an hour, if nothing else says whether that is the
+/// vendor's fault.
 const SPARED_MAX: Duration = secs(75 * 60);
 
 /// Far more moments than any schedule has: beyond, it goes round in circles.

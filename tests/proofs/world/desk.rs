@@ -16,7 +16,7 @@ use crate::world::process::Life;
 use crate::world::queue::{Desk, Due, Enqueue, Line};
 use crate::world::vendors::{Name, on_unknown};
 
-/// What came of an enqueueing.
+/// The result of an enqueueing.
 enum Left {
     Accepted(Box<Enqueued>),
     /// The operation had ended.
@@ -90,7 +90,7 @@ impl World {
         if let Some(deadline) = deadline {
             left = left.deadline(deadline);
         }
-        // What is asked for, by the store's clock and by the right one.
+        // The time that is asked for, by the store's clock and by the right one.
         let (left, due, due_in_truth) = match how {
             Due::Now => (left, wall, began),
             Due::After(wait) => (left.after(wait), wall.plus(wait), began.plus(wait)),

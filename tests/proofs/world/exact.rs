@@ -1,4 +1,4 @@
-//! What is allowed, by hand: each case beside the nearest one that is not.
+//! The events that are allowed, by hand: each case beside the nearest one that is not.
 
 use std::time::Duration;
 

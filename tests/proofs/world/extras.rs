@@ -1,4 +1,5 @@
-//! What else a schedule may have, drawn from a stream of its own: a new one does not change what the others draw.
+//! The extras that a schedule may have, drawn from a stream of its own: a new one does not change what the others
+//! draw.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -42,13 +43,13 @@ pub struct Extras {
     pub keeps: Option<(Duration, bool)>,
     /// How often an operator acts once the keys are forgotten.
     pub late_rounds: u32,
-    /// What requests meet then. Empty: what they met before.
+    /// The troubles that requests meet then. Empty: what they met before.
     pub late_troubles: Vec<Trouble>,
-    /// What callers commit into the store's outbox. Empty: the store has none.
+    /// The rows that callers commit into the store's outbox. Empty: the store has none.
     pub rows: Vec<RowPlan>,
     /// How long after all is at rest an operator puts back the rows that are kept aside.
     pub puts_back: Option<Duration>,
-    /// What holds requests on the clients' side.
+    /// The connections that hold requests on the clients' side.
     pub connections: Connections,
 }
 
@@ -78,14 +79,14 @@ pub struct RowPlan {
     pub aside: Option<(Duration, Option<Duration>)>,
 }
 
-/// What the vendors make of lookups, as long as the weather lasts.
+/// The form that vendors give to the lists of lookups, as long as the weather lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lists {
     #[default]
     Whole,
     /// A page holds one row.
     Pages,
-    /// What the rows are filtered by is ignored.
+    /// The filter of the rows is ignored.
     Unfiltered,
     /// The same, and the first page is full of what others ordered years ago. V2 does not say that there are more.
     Strangers,
@@ -248,7 +249,7 @@ impl Schedule {
             let soon = draw.within(secs(60)..secs(6 * 3600));
             let late = draw.within(DAY * 8..DAY * 9);
             self.extras.puts_back = Some([soon, late, late][draw.index(3)]);
-            // What a wrong clock makes of a week is no row's fault.
+            // The week that a wrong clock makes is no row's fault.
             self.clocks = vec![WallClock::default(); self.hosts];
             self.disruptions.retain(|disruption| !matches!(disruption.what, What::Step(_)));
             self.server = None;

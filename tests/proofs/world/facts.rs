@@ -1,4 +1,5 @@
-//! What really happened, as the world saw it: requests and their effects, lives of keys, and what callers were told.
+//! The facts of what really happened, as the world saw it: requests and their effects, lives of keys, and what callers
+//! were told.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +54,7 @@ pub struct All {
     pub accepted: Vec<Accepted>,
     pub cancelled: Vec<Cancelled>,
     pub waited: Vec<Waited>,
-    /// What dispatchers took: the process, the operation, its fence, and when.
+    /// The operations that dispatchers took: the process, the operation, its fence, and when.
     pub taken_by: Vec<(u64, usize, u64, Instant)>,
     pub stopped: Vec<Stopped>,
     /// By their numbers, from 1 on.
@@ -74,7 +75,7 @@ pub struct Accepted {
     pub due: Option<Timestamp>,
     /// The same moment, in truth.
     pub due_in_truth: Instant,
-    /// What it asked for was a time, and not a wait.
+    /// It asked for a time, and not for a wait.
     pub is_time: bool,
 }
 
@@ -126,7 +127,7 @@ pub enum AdmittedAs {
 }
 
 impl AdmittedAs {
-    /// What a claim makes of the row that it is for. `None`: the row stays.
+    /// The state that a claim gives the row that it is for. `None`: the row stays.
     pub fn of(claimed: &Claimed) -> Option<AdmittedAs> {
         match claimed {
             Claimed::Fresh(_) => Some(AdmittedAs::Begun),
@@ -203,7 +204,7 @@ impl How {
 pub struct Held {
     pub commit: u64,
     pub at: Instant,
-    /// What time it was in the store.
+    /// The time in the store then.
     pub now: Timestamp,
 }
 
@@ -229,22 +230,22 @@ pub struct Send {
     pub page: Option<u16>,
     /// The version of the vendor's interface that it named.
     pub version: Option<String>,
-    /// What its host's wall clock said.
+    /// The time that its host's wall clock said.
     pub wall: Timestamp,
-    /// What was on record of its operation.
+    /// The record of its operation at that time.
     pub on_record: Option<OnRecord>,
     /// The write by which its operation came into somebody's hand last.
     pub held: Option<u64>,
 }
 
-/// What a vendor's replay window is counted by.
+/// The times that a vendor's replay window is counted by.
 #[derive(Clone, Debug)]
 pub struct OnRecord {
     /// The first claim, by the clock of whoever made it.
     pub claimed_at: Timestamp,
     /// When that time was written down.
     pub written: Instant,
-    /// What the vendor's clock said then, less that clock.
+    /// The time that the vendor's clock said then, less that clock.
     pub vendor_clock_ms: Option<i64>,
     /// When somebody took the operation last, and the time since the first claim by the taker's clock.
     pub taken: (Instant, Duration),
@@ -275,7 +276,7 @@ pub struct KeyLife {
     pub skips: bool,
 }
 
-/// What a call does.
+/// The act of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     Send,
@@ -350,7 +351,7 @@ pub struct Wait {
     pub until: Instant,
 }
 
-/// What a caller was told.
+/// The word that a caller was told.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub operation: usize,
@@ -366,7 +367,7 @@ pub struct Told {
     pub effect: Option<Effect>,
     /// How many attempts it was told of, that this call made.
     pub attempts: usize,
-    /// What it was told becomes of the operation without its caller.
+    /// The disposition that it was told: what becomes of the operation without its caller.
     pub next: Option<Disposition>,
 }
 

@@ -274,7 +274,7 @@ struct Way {
     queued_max: Duration,
 }
 
-/// What came back, of which send, and whether it is the vendor's own.
+/// The answer that came back, of which send, and whether it is the vendor's own.
 type Told = oneshot::Sender<(Result<Answer, SendError>, Option<(usize, bool)>)>;
 
 impl Way {
@@ -407,8 +407,8 @@ impl Way {
 }
 
 impl World {
-    /// What becomes of a lookup at a vendor that gives one row at a time, or ignores what it does not know.
-    fn changes_lookup(&self, request: &mut Request) {
+    /// Changes a lookup at a vendor that gives one row at a time, or ignores what it does not know.
+    fn changes_look_up(&self, request: &mut Request) {
         let lists = self.schedule.extras.lists;
         if lists == Lists::Whole || !self.is_rough() {
             return;
@@ -465,5 +465,5 @@ fn mishap(trouble: Option<Trouble>) -> Option<Mishap> {
     Some(Mishap::Fault(fault))
 }
 
-/// What a wait in another form comes to, for the audit.
+/// The header with the length of a wait in another form, for the audit.
 const WAIT: &str = "x-world-wait-s";

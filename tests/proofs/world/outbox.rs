@@ -47,7 +47,7 @@ pub struct Rows {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What transactions were told to write.
+    /// The rows that transactions were told to write.
     drafts: Vec<(Account, OutboxRow)>,
     /// Each at the place that its number says, and at the same place of [`All::rows`](crate::world::facts::All::rows).
     rows: Vec<Kept>,
@@ -206,12 +206,12 @@ impl Rows {
 }
 
 impl Watched {
-    /// What has to be one step: the caller has the store's turn.
+    /// The part that has to be one step: the caller has the store's turn.
     async fn claim_and_remove(&self, number: u64, claim: Claim) -> Result<Option<Claimed>, StoreError> {
         let Some(written) = self.rows.written(number) else { return Ok(None) };
         let believed = self.inner.believed(claim.now).await?;
         let held = self.inner.get(&claim.id).await?;
-        // What changes nothing is decided by the row's own time, and the rest is a claim like any other.
+        // A claim that changes nothing is decided by the row's own time, and the rest is a claim like any other.
         let notes = Notes { believed: Some(believed), ..Notes::default() };
         let by_row = held.map(|held| record::claim(Some(&held), claim.clone(), &notes.of_row(written)).1);
         let claimed = match by_row.filter(|claimed| {

@@ -20,7 +20,7 @@ struct State {
     gone: Vec<String>,
 }
 
-/// What it documents: see `window` in the configuration.
+/// The window that it documents: see `window` in the configuration.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 impl Plain {

@@ -1,4 +1,4 @@
-//! What happens in one schedule, drawn from its seed before anything runs.
+//! The events of one schedule, drawn from its seed before anything runs.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct Schedule {
     /// How long after all that the keys are used again.
     pub again_after: Option<Duration>,
     pub extras: Extras,
-    /// What is left to dispatchers.
+    /// The calls that are left to dispatchers.
     pub queue: Option<Queue>,
     /// The store is a server's, with a clock of its own; else it has the clocks of its hosts.
     pub server: Option<ServerPlan>,
@@ -101,7 +101,7 @@ pub enum What {
     Purge,
 }
 
-/// What an operator does once all is at rest.
+/// The act of an operator once all is at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Nothing,
@@ -113,7 +113,7 @@ pub enum Operator {
     Resolves,
 }
 
-/// What requests meet.
+/// The weather that requests meet.
 #[derive(Debug)]
 pub struct Weather {
     /// How many of a hundred requests meet trouble.

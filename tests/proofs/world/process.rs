@@ -54,7 +54,7 @@ struct State {
     paused_until: Instant,
 }
 
-/// What a process has done so far, over all its lives: the moments that disruptions wait for.
+/// The count of what a process has done so far, over all its lives: the moments that disruptions wait for.
 #[derive(Debug, Default)]
 pub struct Counts {
     writes: AtomicU64,
@@ -172,7 +172,7 @@ impl Clock for ProcessClock {
     }
 }
 
-/// What a process's recovery does until it dies, once in so often.
+/// Runs a process's recovery until it dies, once in so often.
 pub async fn recover<N>(life: Arc<Life>, clients: Vec<(N, Client)>, every: Duration) {
     loop {
         for (_, client) in &clients {

@@ -1,8 +1,8 @@
-//! What was promised of calls that are left to dispatchers, held against what the store and the vendors saw.
+//! The promises for calls that are left to dispatchers, held against what the store and the vendors saw.
 //!
-//! What is accepted is never lost. Nothing starts before its time. What was taken back is not sent. A sequence is in
-//! order, and one at a time. Who waits hears of the outcome, and one tenant's backlog does not hold up another one. A
-//! dispatcher that was stopped holds nothing and takes nothing.
+//! An accepted call is never lost. Nothing starts before its time. A call that was taken back is not sent. A sequence
+//! is in order, and one at a time. Who waits hears of the outcome, and one tenant's backlog does not hold up another
+//! one. A dispatcher that was stopped holds nothing and takes nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::world::plan::{What, secs};
 use crate::world::queue::Queued;
 use crate::world::vendors::policy;
 
-/// What was accepted, and is neither on record nor was ever seen to end; and what was committed into the outbox, and is
-/// neither that nor kept aside.
+/// The breaches of calls that were accepted, and are neither on record nor were ever seen to end. Also those of rows
+/// that were committed into the outbox, and are neither that nor kept aside.
 pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
     let is_kept = |all: &All, (operation, life): (usize, Option<usize>)| {
         let Some(life) = life.and_then(|life| all.life_at((operation, life))) else {
@@ -56,8 +56,9 @@ pub fn judge_kept(world: &World, records: &[Record]) -> Breaches {
     })
 }
 
-/// Whether a call was told that there is no effect and that nothing goes on, while a row of its key waited from before the
-/// call on, and was sent later. Whoever asked for something else under the key was not told of the row's call.
+/// The breach of a call that was told that there is no effect and that nothing goes on. All the while a row of its key
+/// waited from before the call on, and was sent later. Whoever asked for something else under the key was not told of
+/// the row's call.
 pub fn sent_of_row(all: &All, told: &Told) -> Option<Kind> {
     let is_over = matches!(told.next, Some(Disposition::Ended)) && told.said != Said::OfAnother;
     if told.effect != Some(Effect::None) || !is_over {
@@ -116,8 +117,8 @@ pub fn judge(world: &World, all: &All) -> Breaches {
     breaches
 }
 
-/// Whether a request was sent out of the turn of its sequence: by a holder who came by the operation while one before it
-/// had not ended, or while any other was in somebody's hand.
+/// The breach of a request that was sent out of the turn of its sequence. Its holder came by the operation while
+/// one before it had not ended, or while any other was in somebody's hand.
 fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
     let (place, held) = ((send.operation?, send.life), send.held?);
     let line = all.lines.values().find(|line| line.contains(&place))?;
@@ -137,7 +138,7 @@ fn jumped(all: &All, send: &Send) -> Option<(Kind, usize)> {
     None
 }
 
-/// Whether this call began the life that it was accepted as.
+/// The life that this call began, if it is the one that it was accepted as.
 pub fn has_begun(all: &All, accepted: &Accepted) -> Option<(usize, usize)> {
     let place = (accepted.operation, accepted.life?);
     all.life_at(place).filter(|life| life.began >= accepted.began && life.began <= accepted.at)?;
@@ -198,7 +199,7 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
         // Who took it was told the server's time.
         differ += first_hold.map_or(Duration::ZERO, |hold| server.ahead_at(hold.at));
         if accepted.is_time {
-            // What was asked for is a time by the server's clock.
+            // The time that was asked for is by the server's clock.
             differ += Duration::from_millis(server.clock.off_ms.unsigned_abs())
                 + server.ahead_at(accepted.began).max(server.ahead_at(accepted.at));
         }
@@ -207,7 +208,7 @@ fn sent_before(world: &World, all: &All, accepted: &Accepted) -> Option<String> 
     is_early.then(|| format!("{accepted:?}: {first:?}"))
 }
 
-/// Whether another account's backlog kept it waiting.
+/// The breach of a call that another account's backlog kept waiting.
 fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     let is_tenant = world.schedule.queue.as_ref().is_some_and(|queue| queue.what == Queued::Tenants);
     let vendor = world.schedule.operations[accepted.operation].kind.vendor();
@@ -235,7 +236,7 @@ fn starved(world: &World, all: &All, accepted: &Accepted) -> Option<String> {
     (waited > STARVED_MAX).then(|| format!("{accepted:?} waited {waited:?}"))
 }
 
-/// Whether an outcome that was on record for long was not told, or not soon.
+/// The breach of an outcome that was on record for long and was not told, or not soon.
 fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
     let Extras { locked, away, .. } = &world.schedule.extras;
     if !is_calm(world) || !locked.is_empty() || !away.is_empty() {
@@ -250,7 +251,7 @@ fn missed(world: &World, all: &All, waited: &Waited) -> Option<String> {
     (is_over && known_for > SEEN_WITHIN).then(|| format!("{waited:?}: {last:?}"))
 }
 
-/// What it took, and nobody can take before the lease is over.
+/// The operations that it took, and that nobody can take before the lease is over.
 fn still_held(world: &World, all: &All, stopped: &Stopped) -> Option<String> {
     // A renewal that the store did not answer within the call's time leaves the operation to its lease.
     let total = policy(&world.schedule).timeout.total;
@@ -263,7 +264,7 @@ fn still_held(world: &World, all: &All, stopped: &Stopped) -> Option<String> {
     };
     // A host that stood still in the middle of a write gives it up, once it goes on.
     let stalls = world.schedule.meets(stopped.host, |what| matches!(what, What::Stall(_)));
-    // What the store was giving in the moment when the limit was over is nobody's.
+    // An operation that the store was giving in the moment when the limit was over is nobody's.
     let is_whole = stopped.cut_off == 0 && stopped.limit >= A_MOMENT && !stalls;
     let is_whole =
         is_whole && !may_fail(world, stopped.host) && !stopped.held.iter().all(|held| is_left(*held));

@@ -1,5 +1,6 @@
-//! What a schedule leaves to dispatchers: calls that are enqueued, their sequences, who delivers them, and the clock of
-//! the store's server. Each drawn from a stream of its own, so that it does not change what the others draw.
+//! The work that a schedule leaves to dispatchers: calls that are enqueued, their sequences, who delivers them, and
+//! the clock of the store's server. Each drawn from a stream of its own, so that it does not change what the others
+//! draw.
 
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ impl Clock for ServerClock {
 }
 
 impl Schedule {
-    /// What is drawn here stands over what is drawn elsewhere.
+    /// A value that is drawn here stands over one that is drawn elsewhere.
     pub fn with_queue(self, draw: &Draw, span: Duration) -> Schedule {
         let is_of_its_own = self.is_backlog || self.dispatcher || self.horizon != span * 2;
         match draw.below(14) {

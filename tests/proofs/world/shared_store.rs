@@ -182,7 +182,7 @@ impl Wrapper for SharedStore {
         let name = || format!("reads {}", id.key.as_str());
         let world = &self.life.world;
         if world.has_standby() && world.is_store_away() {
-            // What was written of late has come to it, or not yet.
+            // A record that was written of late has come to it, or not yet.
             let found = self.inner.get(id).await?.filter(|_| world.draw.one_in(2));
             if is_final(found.as_ref()) {
                 return Ok(found);

@@ -48,7 +48,7 @@ pub enum Name {
     Preset(&'static str),
 }
 
-/// What one operation asks of whom.
+/// The kind of an operation: what it asks of whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Stripe: replays its key for a day, and can be looked up.
@@ -177,8 +177,8 @@ impl Kind {
         )
     }
 
-    /// What the key of the operation with this number is called after: another account's operation has the key of the one
-    /// before it.
+    /// The number that the key of the operation with this number is called after: another account's operation has the
+    /// key of the one before it.
     fn named(self, number: usize) -> usize {
         number - usize::from(matches!(self, Kind::OtherIntent | Kind::LivePayment))
     }
@@ -258,7 +258,7 @@ pub struct Vendors {
     clock: Arc<VendorClock>,
 }
 
-/// What comes between a request and its effect.
+/// The mishap that comes between a request and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     Fault(Fault),
@@ -435,7 +435,7 @@ pub fn secret_header(name: Name) -> &'static str {
     }
 }
 
-/// What a vendor answers to a secret that it does not take any more, in its own words.
+/// A vendor's answer to a secret that it does not take any more, in its own words.
 pub fn unauthorized(name: Name) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -535,8 +535,8 @@ impl Backend {
     }
 }
 
-/// What does not pass validation now and may pass later, such as a charge of a customer who is not there yet: it is kept
-/// under no key. For every other key; the others are told that their key is in use.
+/// The no of today to a request that may pass validation later, such as a charge of a customer who is not there yet:
+/// it is kept under no key. For every other key; the others are told that their key is in use.
 fn no_of_today(request: &Request, ledger: &Ledger) -> Option<Answer> {
     let key = request.headers.get("idempotency-key")?.to_str().ok()?;
     if key.bytes().next_back()? % 2 == 1 || !ledger.effects_for(key).is_empty() {

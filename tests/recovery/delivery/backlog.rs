@@ -33,7 +33,7 @@ async fn backlog(clock: TestClock, store: Arc<dyn Store>, operations: usize) -> 
     vendor.with(|seen| seen.limit = Some(200));
     let client = vendor.client(&store, two_hundred_a_second());
     let dispatcher = client.keep_recovering(PERIOD);
-    // What the vendor bears it in, and ten seconds until the rate has climbed there.
+    // The time that the vendor bears it in, and ten seconds until the rate has climbed there.
     let longest = Duration::from_millis(operations as u64 * 5) + secs(10);
     let took = delivered(&vendor, &store, operations as u64, longest).await;
     print(&format!("{operations} operations in {took:?}"));
@@ -119,7 +119,8 @@ fn a_vendor_that_is_down_sees_a_trickle_and_what_was_not_tried_to_the_end_is_del
     print(&format!("{with_breaker} requests in an outage of ten minutes"));
     assert!(with_breaker <= 60, "{with_breaker} requests in ten minutes");
     assert_eq!(dead, 0, "a probe of the open circuit is no step of the ladder");
-    // What goes through the whole ladder while nothing holds it back ends there, as it would for a caller.
+    // An operation that goes through the whole ladder while nothing holds it back ends there, as it would for a
+    // caller.
     let policy = Policy::background().without_breaker();
     let (without, dead) = on_virtual_time(|clock, at_work| outage(clock, memory(at_work), policy));
     print(&format!("{without} without a breaker, {dead} dead letters"));
@@ -191,7 +192,7 @@ fn after_a_pause_it_begins_with_the_first_rate() {
         assert_eq!(rate(), 100.0);
         client.pause_for(secs(3));
         clock.latency(ms(2_900)).await;
-        // What was under way has been answered well since.
+        // The requests under way have been answered well since.
         assert!(rate() < 25.0, "{}", rate());
     });
 }

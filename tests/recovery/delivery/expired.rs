@@ -1,4 +1,4 @@
-//! What has expired goes as fast as it comes.
+//! Expired operations go as fast as they come.
 
 use std::sync::Arc;
 use std::time::Duration;

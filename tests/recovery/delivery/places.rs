@@ -121,7 +121,7 @@ fn one_that_hangs_keeps_nobody_waiting() {
         // Fifty of them while the first hangs in its attempt of 30 s.
         let took = delivered(&vendor, &store, 50, secs(20)).await;
         assert!(took < secs(10), "{took:?}");
-        // What is under way has a second, and is cut off.
+        // A request that is under way has a second, and is cut off.
         let began = clock.now();
         assert_eq!(dispatcher.stop(secs(1)).await, 1);
         assert_eq!(clock.now().since(began), secs(1));

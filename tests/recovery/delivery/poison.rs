@@ -346,7 +346,7 @@ fn the_store_of_a_vendor_that_is_down_is_left_alone_too() {
     });
 }
 
-/// What one route alone is down for is told within an hour or so, and not a day later.
+/// A call that one route alone is down for is told within an hour or so, and not a day later.
 #[test]
 fn a_route_that_stays_down_makes_dead_letters_after_an_hour() {
     on_virtual_time(|clock, _| async move {

@@ -290,7 +290,7 @@ fn a_sign_in_that_comes_and_goes_ends_nothing() {
     });
 }
 
-/// What was written weeks ago and is redriven today has not waited for today's secret.
+/// A letter that was written weeks ago and is redriven today has not waited for today's secret.
 #[test]
 fn an_hour_of_401_does_not_end_what_is_redriven_after_weeks() {
     on_virtual_time(|clock, _| async move {

@@ -147,7 +147,7 @@ fn live_calls_of_all_processes_have_room_beside_a_backlog() {
     assert!(delivered >= 300, "it climbs again: {delivered}");
 }
 
-/// What one process meets is for all of them.
+/// The trouble that one process meets is for all of them.
 #[test]
 fn where_one_process_falls_back_all_do() {
     on_virtual_time(|clock, at_work| async move {

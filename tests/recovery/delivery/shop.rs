@@ -66,7 +66,8 @@ impl Vendor {
         setup.random(SeededRandom::new(7)).store(Arc::clone(store)).client()
     }
 
-    /// What a process that dies leaves: `count` operations, sent and not answered. Every second one has arrived.
+    /// Leaves what a process that dies leaves: `count` operations, sent and not answered. Every second one has
+    /// arrived.
     pub async fn crash(&self, store: &Arc<dyn Store>, count: usize) {
         let client = self.client(store, Policy::background().without_breaker());
         self.with(|seen| seen.hangs = true);
@@ -131,7 +132,7 @@ enum Met {
     Executed {
         replayed: bool,
     },
-    /// What has been made, in one page.
+    /// The objects that have been made, in one page.
     Listed(Vec<String>),
 }
 

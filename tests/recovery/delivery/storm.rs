@@ -140,7 +140,7 @@ impl Transport for Vendor {
     }
 }
 
-/// What became of it.
+/// The result of it.
 struct Storm {
     /// Load on the vendor in the outage and the most in any second after it, in times of the normal load.
     during: f64,
@@ -227,7 +227,7 @@ async fn calls(
 fn an_outage_loses_nothing_and_brings_no_storm() {
     let given = std::env::var("STEADFAST_STORM_PROCESSES").ok();
     let processes = given.as_deref().map_or(3, |given| given.parse().expect("a number of processes"));
-    // What a minute leaves takes a quarter of an hour to deliver beside the calls that go on.
+    // The backlog of a minute takes a quarter of an hour to deliver beside the calls that go on.
     let (seeds, outage) = if given.is_some() { (5, secs(60)) } else { (1, secs(15)) };
     let mut seen = Vec::new();
     for seed in 0..seeds {

@@ -110,7 +110,7 @@ async fn a_row_that_waited_for_a_month_is_delivered() {
     assert_eq!((shop.fake.ledger().count(), shop.rejected().await.len()), (1, 0));
 }
 
-/// What a row starts over is on record for as long as the row waits.
+/// The operation that a row starts over is on record for as long as the row waits.
 #[tokio::test]
 async fn a_row_that_starts_an_operation_over_finds_it_however_late() {
     let shop = Shop::open();
@@ -176,7 +176,7 @@ async fn who_is_refused_while_its_row_waits_is_told_that_it_goes_on() {
     shop.charge(42).send().await.expect("it is on record");
 }
 
-/// What a row starts over has not ended: the row waits, and is no mistake.
+/// The operation that a row starts over has not ended: the row waits, and is no mistake.
 #[tokio::test]
 async fn a_row_waits_for_the_end_of_what_it_starts_over() {
     let shop = Shop::open();
@@ -272,7 +272,7 @@ async fn a_row_that_is_recorded_by_a_former_name_is_found_by_its_handle() {
     }
 }
 
-/// What a person took out of the outbox is not redriven: there is nothing to redrive.
+/// A row that a person took out of the outbox is not redriven: there is nothing to redrive.
 #[tokio::test]
 async fn who_waits_for_a_call_that_was_taken_back_is_advised_what_can_be_done() {
     let shop = Shop::open();

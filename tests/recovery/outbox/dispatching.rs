@@ -249,7 +249,7 @@ async fn an_idle_dispatcher_asks_once_in_a_period_for_all_its_clients() {
     assert_eq!(bench.pages(), 4, "each page once");
 }
 
-/// Its terms differ from those of the account's other services. What waits is left to those, and not rejected.
+/// Its terms differ from those of the account's other services. A row that waits is left to those, and not rejected.
 #[tokio::test]
 async fn whoever_may_not_deliver_for_an_account_admits_nothing() {
     let bench = Bench::open();

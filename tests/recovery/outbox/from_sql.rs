@@ -109,7 +109,7 @@ async fn every_column_counts() {
     assert!(record.request.body.is_empty() && !record.request.headers.contains_key("content-type"));
 }
 
-/// What the table itself can see fails where somebody hears of it.
+/// A mistake that the table itself can see fails where somebody hears of it.
 #[tokio::test]
 async fn what_the_checks_see_fails_in_the_callers_transaction() {
     let shop = Shop::open();

@@ -41,7 +41,7 @@ async fn nothing_of_the_request_is_readable_and_it_is_sent_as_it_was() {
     assert!(!holds(&shop, "hunter2"));
 }
 
-/// What SQL wrote is in the clear, and sealed from its admission on.
+/// A row that SQL wrote is in the clear, and sealed from its admission on.
 #[tokio::test]
 async fn a_row_of_sql_is_sealed_once_it_is_an_operation() {
     let shop = sealed(keys());

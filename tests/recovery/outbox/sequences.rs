@@ -43,7 +43,7 @@ fn done(network: &ScriptedTransport) -> Vec<String> {
 /// Of calls that are in no sequence.
 const OTHER: u32 = 7000;
 
-/// What stands before the stamp.
+/// The text that stands before the stamp.
 fn amount(request: &Request) -> &str {
     let body = std::str::from_utf8(&request.body).expect("a form");
     body.split('&').next().unwrap_or_default()
@@ -201,7 +201,7 @@ async fn what_is_enqueued_comes_behind_the_rows_that_were_committed_before() {
     assert_eq!((done(&network), shop.waiting()), (amounts(1..=4), 1));
 }
 
-/// Behind a rejected row nothing can be admitted. What a handle cancels there is its own row, and no other account's.
+/// Behind a rejected row nothing can be admitted. A handle cancels there its own row, and no other account's.
 #[tokio::test]
 async fn a_handle_removes_the_row_of_the_account_that_its_header_chose() {
     let shop = Shop::open();

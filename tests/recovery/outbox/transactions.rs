@@ -1,4 +1,4 @@
-//! What a transaction of the caller's own says of the call: commit, rollback, a crash before either.
+//! The word of a caller's own transaction on the call: commit, rollback, a crash before either.
 
 use std::sync::Arc;
 use std::time::Duration;

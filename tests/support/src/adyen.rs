@@ -1,4 +1,4 @@
-//! What is asked of Adyen.
+//! The requests that are made to Adyen.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub fn payment(number: usize) -> Value {
     })
 }
 
-/// What Adyen refuses to carry out.
+/// A request that Adyen refuses to carry out.
 pub fn without_amount(number: usize) -> Value {
     let mut payment = payment(number);
     payment["amount"] = json!({ "value": 1000 + number, "currency": "NONE" });

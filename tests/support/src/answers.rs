@@ -1,4 +1,4 @@
-//! What a fake answered over a socket, as a test looks at it.
+//! The answer of a fake over a socket, as a test looks at it.
 
 use std::sync::LazyLock;
 

@@ -23,13 +23,13 @@ use crate::server_clock::ServerTimed;
 pub struct Apart {
     pub caller: i64,
     pub recoverer: i64,
-    /// What the caller's is set by while its order is under way.
+    /// The time that the caller's is set by while its order is under way.
     pub set_by: i64,
-    /// What the recoverer's is set by once it has taken the order for the first time.
+    /// The time that the recoverer's is set by once it has taken the order for the first time.
     pub recoverer_set_by: i64,
     /// A third host that recovers after the other, each time.
     pub third: Option<i64>,
-    /// What the server's is set by once the caller was told, where the store has one.
+    /// The time that the server's is set by once the caller was told, where the store has one.
     pub server_set_by: i64,
     /// Its store believes that clock, whatever it said before.
     pub server_is_believed: bool,
@@ -61,7 +61,7 @@ impl Clock for Off {
     }
 }
 
-/// What became of the order.
+/// The fate of the order.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Came {
     /// How often it was sent.

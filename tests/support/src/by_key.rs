@@ -15,7 +15,7 @@ use steadfast::testkit::{Fault, WaitForm};
 use steadfast::transport::{Answer, Request};
 use steadfast::vendor::{KeyPlace, KeyedConfig};
 
-/// What a vendor does about keys.
+/// The rules of a vendor for keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     place: Place,
@@ -26,7 +26,7 @@ pub struct Rules {
     /// Whether it keeps what failed too.
     keeps_failures: bool,
     again: Again,
-    /// What is said of a key that came with another request: a status and a code.
+    /// The refusal of a key that came with another request: a status and a code.
     reused: (u16, &'static str),
     /// The same for a key whose first request is under way. `None` where nothing is documented: a fault of that name is then
     /// a no to what is asked for, which would be a yes at another time.
@@ -41,7 +41,7 @@ enum Place {
     Body(&'static str),
 }
 
-/// What a second request under a key is told.
+/// The answer to a second request under a key.
 #[derive(Clone, Copy, Debug)]
 enum Again {
     /// The first answer.
@@ -162,7 +162,7 @@ struct State {
     known: BTreeMap<String, First>,
 }
 
-/// What is known of a key.
+/// The facts that are known of a key.
 #[derive(Debug)]
 struct First {
     body: Vec<u8>,
@@ -189,7 +189,7 @@ impl ByKey {
         self.state.lock().made.len()
     }
 
-    /// Answers a POST that has arrived. What happens on the way is the network's business.
+    /// Answers a POST that has arrived. The events on the way are the network's business.
     pub fn answer(&self, request: &Request, now: Timestamp, fault: Option<Fault>) -> Answer {
         let mut state = self.state.lock();
         match fault {

@@ -48,7 +48,7 @@ pub async fn held(store: &dyn Store, claim: Claim) -> Record {
     }
 }
 
-/// What a holder writes, at what time the store says it is.
+/// The write of a holder, at the time that the store says it is.
 pub fn step(store: &dyn Store, held: &Record, to: State) -> Transition {
     let now = store.time(Timestamp::default());
     let to = match to {

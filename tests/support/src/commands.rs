@@ -33,7 +33,7 @@ pub fn claim(id: &OperationId, request: impl Into<Arc<Request>>, now: Timestamp)
     }
 }
 
-/// What the holder of that fence writes after one send, whose effect is not known.
+/// The write of the holder of that fence after one send, whose effect is not known.
 pub fn transition(held: &Record, now: Timestamp, to: State) -> Transition {
     Transition {
         fence: held.fence,

@@ -1,5 +1,6 @@
-//! A directory for a test's files, in memory where the machine has a file system for that. What a killed process wrote is
-//! there as on a disk, and no test waits for one. What a power cut leaves is another proof's, which models its disk.
+//! A directory for a test's files, in memory where the machine has a file system for that. The data that a killed
+//! process wrote is there as on a disk, and no test waits for one. The remains after a power cut are another proof's,
+//! which models its disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +30,7 @@ pub fn place() -> Option<&'static Path> {
     PLACE.get_or_init(|| room_kib().is_some_and(|room| room >= ROOM_KIB)).then_some(Path::new(IN_MEMORY))
 }
 
-/// What is free there, as `df` of POSIX says: the fourth column of its second line.
+/// The room that is free there, as `df` of POSIX says: the fourth column of its second line.
 fn room_kib() -> Option<u64> {
     let said = Command::new("df").args(["-Pk", IN_MEMORY]).output().ok()?;
     let text = String::from_utf8(said.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! What the tests of several packages need.
+//! The parts that the tests of several packages need.
 
 #[cfg(feature = "client")]
 pub mod acme;

@@ -1,4 +1,4 @@
-//! What happens while a call writes: another host sends, or another call is told to leave the vendor alone.
+//! The events while a call writes: another host sends, or another call is told to leave the vendor alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ struct Then<F> {
     then: F,
 }
 
-/// What was written.
+/// The write that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrote {
     Claim,
@@ -95,9 +95,9 @@ fn charge(client: &Client) -> Call {
     client.post("/charges").key("k").json(&json!({"amount": 4711}))
 }
 
-/// What a caller is told whose operation ended without an effect as `what`: its credentials were refused, or it is a dead
-/// letter. Its host stands still once that is on record. Meanwhile another host may have sent the operation, with
-/// the right credentials, or because a person redrove it.
+/// The error that a caller is told whose operation ended without an effect as `what`: its credentials were refused, or
+/// it is a dead letter. Its host stands still once that is on record. Meanwhile another host may have sent the
+/// operation, with the right credentials, or because a person redrove it.
 pub async fn told_late<V: Vendor + Clone>(
     (vendor, policy): (V, Policy),
     what: Wrote,

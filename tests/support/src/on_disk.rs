@@ -1,4 +1,4 @@
-//! What a store has on the disk, read without harm to it.
+//! The bytes that a store has on the disk, read without harm to it.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -17,7 +17,7 @@ pub struct OneStream {
 
 #[derive(Default)]
 struct Shared {
-    /// What arrived whole, as method and path.
+    /// The requests that arrived whole, as method and path.
     seen: Mutex<Vec<String>>,
     connections: AtomicUsize,
     release: Notify,

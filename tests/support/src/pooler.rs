@@ -74,7 +74,7 @@ impl Pooler {
         (&self.directory, self.port)
     }
 
-    /// What it wrote, for a test that failed.
+    /// The log that it wrote, for a test that failed.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! The promise, as one verdict: what is said of an operation, on record or to a caller, against what its vendor did.
 //!
-//! Every proof that counts effects judges by it. What a proof knows beside that, such as when an effect took place, and what it
-//! calls a word that is not so, is its own.
+//! Every proof that counts effects judges by it. The knowledge of a proof beside that, such as when an effect took
+//! place, and the name that it gives a word that is not so, are its own.
 
 use steadfast::operation::record::{Record, State};
 use steadfast::{Effect, Error, Reply};
@@ -17,7 +17,7 @@ pub enum Untrue {
     EffectDenied,
 }
 
-/// What is wrong with a word about an operation of so many effects. `accepted` are second effects that somebody chose to
+/// The fault in a word about an operation of so many effects. `accepted` are second effects that somebody chose to
 /// risk. That it is not known is true of none and of one.
 pub fn untrue(word: Effect, effects: usize, accepted: usize) -> Option<Untrue> {
     match word {
@@ -33,7 +33,7 @@ pub fn untrue_but_for_count(word: Effect, effects: usize) -> Option<Untrue> {
     untrue(word, effects, effects)
 }
 
-/// What a record at rest says; `None` if it is still under way.
+/// The word of a record at rest; `None` if it is still under way.
 pub fn recorded(record: &Record) -> Option<Effect> {
     match record.state {
         State::Succeeded { .. } => Some(Effect::Applied),
@@ -43,7 +43,7 @@ pub fn recorded(record: &Record) -> Option<Effect> {
     }
 }
 
-/// What a caller was told.
+/// The word that a caller was told.
 pub fn told(told: &Result<Reply, Error>) -> Effect {
     told.as_ref().map_or_else(|error| error.effect(), |_| Effect::Applied)
 }

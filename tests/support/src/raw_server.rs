@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// What the server does once it has read a whole request.
+/// The act of the server once it has read a whole request.
 #[derive(Clone)]
 pub enum Reply {
     /// Writes these bytes and waits for the next request.

@@ -28,7 +28,7 @@ impl Receiver {
         (receiver, url)
     }
 
-    /// What was sent since this was last asked.
+    /// The webhooks that were sent since this was last asked.
     pub fn taken(&self) -> Vec<Webhook> {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }

@@ -19,8 +19,8 @@ pub struct Rig<N = ScriptedTransport> {
 }
 
 impl Rig {
-    /// What a test does not say: [`plain`], a network that it scripts later, a clock that jumps over every wait, records
-    /// in memory, and the middle of every chance.
+    /// The defaults where a test says nothing: [`plain`], a network that it scripts later, a clock that jumps over
+    /// every wait, records in memory, and the middle of every chance.
     pub fn of(vendor: impl Vendor) -> Setup {
         let builder = Client::builder(vendor).policy(plain()).random(FixedRandom::at(0.5));
         Setup {

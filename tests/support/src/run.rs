@@ -1,4 +1,4 @@
-//! What a run of many schedules needs: its figures from the environment, its output, its panics.
+//! The needs of a run of many schedules: its figures from the environment, its output, its panics.
 
 use std::cell::Cell;
 use std::sync::Once;

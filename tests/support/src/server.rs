@@ -48,7 +48,7 @@ impl Server {
             "listen_addresses = ''".to_owned(),
             "max_connections = 100".to_owned(),
             "shared_buffers = 32MB".to_owned(),
-            // What is tested is not whether Postgres survives a power cut.
+            // No test is about whether Postgres survives a power cut.
             "fsync = off".to_owned(),
             "full_page_writes = off".to_owned(),
             // Nobody replicates.
@@ -160,7 +160,7 @@ impl Server {
         self.control(&["-w", "-l", "log", "start"]);
     }
 
-    /// What the server wrote, for a test that failed.
+    /// The log that the server wrote, for a test that failed.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("data/log")).unwrap_or_default()
     }

@@ -46,7 +46,7 @@ impl Rig<Tap> {
         Rig::of(vendor).policy(policy).network(Tap::new()).clock(clock).build()
     }
 
-    /// What was sent with this method, in order.
+    /// The requests that were sent with this method, in order.
     pub fn sent(&self, method: &Method) -> Vec<Request> {
         let seen = self.network.seen.lock().expect("no test panics in here");
         seen.iter().filter(|request| request.method == *method).cloned().collect()

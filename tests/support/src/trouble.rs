@@ -13,7 +13,7 @@ use steadfast_core::store::delivery::{
     Backlog, Delivery, Heartbeat, Look, Peer, Sight, Version, Waiting, Wakes,
 };
 
-/// What a store does to one call.
+/// The act of a store on one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trouble {
     None,

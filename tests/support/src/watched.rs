@@ -27,7 +27,7 @@ pub struct Watched {
     pub fails: Option<Failing>,
 }
 
-/// What of a store does not work.
+/// The part of a store that does not work.
 #[derive(Clone, Debug)]
 pub enum Failing {
     Claims,

@@ -1,4 +1,4 @@
-//! What passes.
+//! The adapters that pass.
 
 use std::cell::Cell;
 
@@ -136,7 +136,7 @@ fn postmark_passes() {
         let run = conformance::vendor(&postmark).call(route, JSON, mails.to_string());
         passes_and_is_found(run.success(done.clone()).failure(refused.clone()), of_batch);
     }
-    // What sends no mail.
+    // A route that sends no mail.
     let run = conformance::vendor(&postmark).call("/templates", JSON, r#"{"Name":"Receipt"}"#);
     passes(&run.failure(refused).breaches());
 }
@@ -213,7 +213,7 @@ fn bigcommerce_passes() {
     };
     let run = conformance::vendor(&store).call("/v3/customers", JSON, people.to_string());
     passes_and_is_found(run.success(created.clone()).failure(refused.clone()), listed);
-    // What cannot be found again.
+    // Routes whose objects cannot be found again.
     for route in ["/v3/carts", "/v2/orders/100/shipments"] {
         let run = conformance::vendor(&store).call(route, JSON, r#"{"quantity":1}"#);
         passes(&run.success(created.clone()).failure(refused.clone()).breaches());

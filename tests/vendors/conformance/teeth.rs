@@ -18,7 +18,7 @@ use steadfast::{Effect, Error, Input, Refusal};
 use crate::conformance::custom_vendor::{self, Parcels};
 use support::cores;
 
-/// What is wrong with an adapter.
+/// The fault in an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -102,7 +102,7 @@ impl Faulty {
         self.fault == fault
     }
 
-    /// What the fault makes of an answer. `None`: nothing.
+    /// The verdict that the fault makes of an answer. `None`: nothing.
     fn wrong(&self, attempt: &Attempt<'_>, answer: &Answer, right: Verdict) -> Option<Verdict> {
         let refused = |speaks_for| Verdict::Refused { refusal: Refusal::Rejected, speaks_for };
         let retry = |effect| Verdict::Retry { effect, not_before: None };
@@ -153,7 +153,7 @@ impl Faulty {
 }
 
 impl Faulty {
-    /// What the mark of a replay means, and what the fault makes of it. `None`: it is not marked.
+    /// The meaning of the mark of a replay, and what the fault makes of it. `None`: it is not marked.
     fn replayed(&self, attempt: &Attempt<'_>, answer: &Answer) -> Option<Verdict> {
         answer.header("replayed")?;
         let retry = Verdict::Retry { effect: Effect::Unknown, not_before: None };
@@ -437,7 +437,7 @@ fn each_planted_fault_is_named_by_the_rule_that_it_breaks() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// What the suite says of an adapter with this fault instead of naming it by the rule.
+/// The words of the suite on an adapter with this fault, instead of naming it by the rule.
 fn missed_by(fault: Fault, rule: &str) -> Option<String> {
     let breaches = run(&Faulty::new(fault));
     let leaks = breaches.iter().any(|breach| breach.to_string().contains(SECRET));

@@ -155,7 +155,7 @@ async fn no_answer_that_asks_for_a_repeat_gets_one_on_another_route() {
     }
 }
 
-/// What was not executed for certain is sent again anywhere.
+/// A call that was for certain not executed is sent again anywhere.
 #[tokio::test]
 async fn what_never_left_is_sent_again_on_every_route() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect).status(429).status(200);

@@ -204,7 +204,7 @@ async fn fact_7_a_change_that_adds_a_product_is_sent_once() {
         let error = rig.client.put("/v2/orders/100").key("add").bytes(body).send().await.expect_err("lost");
         assert_eq!((network.requests().len(), error.effect()), (1, Effect::Unknown), "{body}");
     }
-    // What is of a line that is there may be repeated.
+    // A change of a line that is there may be repeated.
     let (rig, fake) = bigcommerce().await;
     order(&rig.client, "order-42").send().await.expect("an order");
     fake.plan().next(Fault::DropAfterApply);

@@ -56,7 +56,7 @@ fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Trap: a key changed by re-serialising the body. What is resent is what was first sent, even when another
+/// Trap: a key changed by re-serialising the body. The body that is resent is what was first sent, even when another
 /// process offers the same JSON in another order and with other blanks.
 #[tokio::test]
 async fn a_resend_is_never_serialised_anew() {

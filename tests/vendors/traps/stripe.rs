@@ -213,7 +213,7 @@ async fn fact_10_account_and_mode_are_part_of_the_operation() {
     assert_eq!((fake.ledger().count(), fake.ledger().requests().len()), (4, 4));
 }
 
-/// What replaces Search, which is not read-after-write: the list endpoint, page by page.
+/// The replacement of Search, which is not read-after-write: the list endpoint, page by page.
 #[tokio::test]
 async fn a_lookup_reads_the_list_to_its_end() {
     let (rig, fake) = stripe().await;

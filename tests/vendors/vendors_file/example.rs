@@ -53,7 +53,7 @@ fn the_example_names_every_key_of_every_table() {
     assert!(text.starts_with("#:schema ./vendors.schema.json\n"));
 }
 
-/// What a reader copies first.
+/// The files that a reader copies first.
 #[test]
 fn the_files_on_the_pages_and_in_the_docs_are_good() {
     let pages = [include_str!("../../../src/docs/recipes.md"), include_str!("../../../src/config.rs")];

@@ -1,4 +1,4 @@
-//! What is said of each mistake: exactly, since these words are what somebody reads at night.
+//! The words on each mistake: exactly, since these words are what somebody reads at night.
 
 use steadfast::Vendors;
 
@@ -8,7 +8,7 @@ use crate::vendors_file::refusal;
 fn each_mistake_is_answered_with_its_place_and_what_would_be_right() {
     for (text, expected) in MISTAKES {
         let text = text.replace("HEAD", "[vendors.stripe]\nsecret_env = \"S\"\n");
-        // What a build with Postgres knows besides.
+        // The forms that a build with Postgres knows besides.
         let postgres = ", or \"postgres://shop@db.internal/shop?schema=payments\", or \"memory\"";
         let is_list = cfg!(feature = "postgres") && expected.contains("write \"sqlite:\" and a path");
         let expected =

@@ -1,4 +1,4 @@
-//! What differs by route.
+//! The settings that differ by route.
 
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ fn what_is_wrong_with_a_route_is_told_with_its_place() {
     }
 }
 
-/// What no path of a call has, and what never opens, would be taken without a word and do nothing.
+/// A route that no path of a call has, and a window that never opens, would be taken without a word and do nothing.
 #[test]
 fn what_could_never_hold_is_told_once_and_in_its_own_words() {
     let stripe = "[vendors.stripe]\nsecret_env = 'S'\n";

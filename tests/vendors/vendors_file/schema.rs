@@ -17,7 +17,7 @@ const KEYED: &str = "[vendors.keyed]\nbase_url = 'https://v.test'\n";
 /// The policy's tables that are on by default.
 const ON: [&str; 8] = ["backoff", "timeout", "pause", "breaker", "budget", "recovery", "limits", "record"];
 
-/// What has no default: left out, something else decides, or it must be given.
+/// The keys without a default: if one is left out, something else decides, or it must be given.
 const WITHOUT_DEFAULT: [&str; 42] = [
     "adapter",
     "secret_env",

@@ -6,7 +6,7 @@ use steadfast::Vendors;
 
 use crate::vendors_file::{example, refusal};
 
-/// What is said of a file, by place: `4:3`.
+/// The errors of a file, by place: `4:3`.
 fn places(text: &str) -> Vec<String> {
     let error = Vendors::parse(text, "vendors.toml").expect_err(text);
     let place = |mistake: &steadfast::Mistake| {

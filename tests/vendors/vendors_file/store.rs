@@ -80,8 +80,8 @@ async fn a_client_of_the_file_is_durable() {
     assert_eq!(place.files()[0], "calls.db");
 }
 
-/// What the picture on the README shows: killed with an answer lost, taken over when the lease has lapsed, and sent
-/// under the same wire key.
+/// The course that the picture on the README shows: killed with an answer lost, taken over when the lease has lapsed,
+/// and sent under the same wire key.
 #[tokio::test]
 async fn what_a_crash_left_is_carried_on_with_by_the_next_process() {
     let place = Place::with("store = 'sqlite:calls.db'");

@@ -129,7 +129,7 @@ async fn a_refusal_and_a_failure_are_told_by_code() {
     judge(&fake.ledger(), fake.plan());
 }
 
-/// Postmark has no keys. What it has is the search for what was sent: by metadata, or by postmark's means, by tag.
+/// Postmark has no keys. It has the search for what was sent: by metadata, or by postmark's means, by tag.
 #[tokio::test]
 async fn a_lost_answer_is_a_mail_that_the_search_finds_and_a_repeat_sends_twice() {
     let fake = PostmarkFake::start().await;

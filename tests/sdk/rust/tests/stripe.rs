@@ -40,7 +40,7 @@ fn paid(amount: i64) -> CreatePaymentIntent {
     intent.confirm(true).return_url(BACK)
 }
 
-/// What Stripe said, in async-stripe's types.
+/// The word of Stripe, in async-stripe's types.
 fn told<T: std::fmt::Debug>(outcome: Result<T, StripeError>) -> (stripe::ApiErrors, u16) {
     match outcome {
         Err(StripeError::Stripe(error, status)) => (*error, status),
