@@ -1,8 +1,8 @@
 //! An adapter of one's own, for a vendor that no table can describe: a parcel service that takes our key as
 //! the parcel's reference, ships twice if it is asked twice, and can be asked by reference.
 //!
-//! What is not said here has a default: verdicts follow HTTP, and a no counts if the vendor itself wrote it. Without the
-//! last three methods it is an adapter too. A parcel whose answer was lost is then left to a person.
+//! Everything that is not said here has a default: verdicts follow HTTP, and a no counts if the vendor itself wrote
+//! it. Without the last three methods it is an adapter too. A parcel whose answer was lost is then left to a person.
 //!
 //! ```sh
 //! cargo run --example custom_vendor
@@ -104,8 +104,8 @@ impl Vendor for Parcels {
         if parcel["reference"] != subject.wire_key || is_older != Some(false) {
             return Finding::CannotTell;
         }
-        // What was sent, in all that they show of it: another service may have made the same reference. They show what
-        // was ordered as it was written; where a vendor writes it anew, compare what it means.
+        // The request that was sent, in all that they show of it: another service may have made the same reference.
+        // They show what was ordered as it was written; where a vendor writes it anew, compare what it means.
         let sent: Value = serde_json::from_slice(&subject.request.body).unwrap_or_default();
         let is_shown = |(name, value): (&String, &Value)| parcel.get(name).is_none_or(|shown| shown == value);
         if !sent.as_object().is_some_and(|sent| sent.iter().all(is_shown)) {
@@ -124,7 +124,7 @@ pub fn listed(reference: &str, ordered_at: Timestamp) -> Answer {
 #[tokio::main(flavor = "current_thread")]
 #[allow(clippy::print_stdout, reason = "an example shows something")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // What a test of the adapter asks: every status, failure, wait and broken answer.
+    // The questions that a test of the adapter asks: every status, failure, wait and broken answer.
     let adapter = Parcels::new("main-warehouse", "not-a-real-token");
     let refused = Answer::new(StatusCode::BAD_REQUEST, HeaderMap::new(), r#"{"code":"no_address"}"#);
     let breaches = conformance::vendor(&adapter).failure(refused).found(listed).breaches();

@@ -1,4 +1,4 @@
-//! What a service author's own test file looks like: the service's code against a fake vendor that misbehaves
+//! An example of a service author's own test file: the service's code against a fake vendor that misbehaves
 //! on cue. Nothing here waits in real time for a backoff.
 //!
 //! ```sh

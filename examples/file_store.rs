@@ -376,7 +376,7 @@ impl Store for FileStore {
 }
 
 impl Shelf {
-    /// What an adoption writes beside the record that was acted on: the operation under its name in `to`.
+    /// The changes that an adoption writes beside the record that was acted on: the operation under its name in `to`.
     fn adopt(
         &self,
         there: &Record,

@@ -36,7 +36,7 @@ impl postmark::Client for Carrier {
     type Error = Error;
 
     async fn execute(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
-        // What is read is not recorded, and not replayed.
+        // A read is not recorded, and not replayed.
         let key = self.key.clone().filter(|_| !request.method().is_safe());
         let mut call = self.client.http(request);
         if let Some(key) = key {

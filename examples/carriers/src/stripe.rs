@@ -49,7 +49,7 @@ impl Carrier {
             call = call.deadline(limit);
         }
         match own.request_strategy {
-            // What is read is not recorded, and not replayed.
+            // A read is not recorded, and not replayed.
             Some(RequestStrategy::Idempotent(key)) if method != Method::GET => call.key(key.as_str()),
             _ => call,
         }
@@ -81,7 +81,7 @@ pub enum StripeError {
 }
 
 impl StripeError {
-    /// Whether the request took effect.
+    /// The effect that the request had.
     pub fn effect(&self) -> Effect {
         match self {
             StripeError::Call(error) => error.effect(),

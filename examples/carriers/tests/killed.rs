@@ -36,7 +36,7 @@ async fn a_killed_process_leaves_one_charge_for_the_next() {
     assert_eq!((fake.ledger().count(), fake.plan().pending()), (1, 0));
 }
 
-/// What runs in the processes of the test above.
+/// The service that runs in the processes of the test above.
 #[tokio::test]
 #[ignore = "a process of another test"]
 async fn service() {

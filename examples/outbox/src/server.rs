@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::Problem;
 
-/// What to do on a machine without it.
+/// The advice for a machine without it.
 pub const INSTALL: &str = "this machine has no Postgres to start (no initdb). Install it (Debian and Ubuntu: \
                            apt install postgresql; macOS: brew install postgresql), or name a server: \
                            cargo run -p outbox -- postgres://user@localhost/database?sslmode=disable";
@@ -150,7 +150,7 @@ fn other_user() -> Option<(u32, u32)> {
     of("postgres").or_else(|| of("nobody")).or(Some((65_534, 65_534)))
 }
 
-/// What it said, if it failed. A server that it leaves behind has no pipe of ours.
+/// Runs a command, and gives what it said if it failed. A server that it leaves behind has no pipe of ours.
 fn run(command: &mut Command) -> Result<(), Problem> {
     let errors = tempfile::tempfile()?;
     let status = command

@@ -1,4 +1,4 @@
-//! What happens to the service: its callers, its vendor, and the end of a connection at a bad moment.
+//! The events around the service: its callers, its vendor, and the end of a connection at a bad moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const EXPECTED: [(i64, bool); 4] = [(1, true), (2, false), (3, false), (4, true)
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Runs it in the database at `url`, and says whether all is well. What it made there, it removes.
+/// Runs it in the database at `url`, and says whether all is well. It removes what it made there.
 pub async fn run(url: &str) -> Result<bool, Problem> {
     let database = Database::make(url).await?;
     let told = tokio::select! {
@@ -49,7 +49,7 @@ async fn tell(database: &Database) -> Result<Report, Problem> {
     // Stripe charges, and the connection breaks before its answer.
     fake.plan().next(Fault::DropAfterApply);
 
-    // What a service does at its start.
+    // The steps of a service at its start.
     let store = database.store().await?;
     let vendor = Stripe::new("sk_test_123").base_url(fake.url());
     let stripe = Client::builder(vendor).store(Arc::clone(&store)).build()?;

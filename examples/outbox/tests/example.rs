@@ -163,7 +163,7 @@ fn example(words: &[&str]) -> Command {
     command
 }
 
-/// What it said, if it ended within its time. What it says fits into a pipe.
+/// The output of a command, if it ended within its time. This output fits into a pipe.
 fn finished(command: &mut Command) -> Output {
     let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = run.expect("starts");
@@ -212,7 +212,7 @@ fn programs_here() -> Option<PathBuf> {
     programs(Path::new("/usr/lib/postgresql"), std::env::var_os("PATH").as_deref().map(OsStr::new))
 }
 
-/// What cannot be tested here is said, and fails where everything must be tested.
+/// Says that a test cannot run here, and fails where everything must be tested.
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn has_postgres() -> bool {
     let found = programs_here().is_some();

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments that can be typed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ impl Asked {
     }
 }
 
-/// `--name=value` as its two parts. What is not UTF-8 has one: a path is then a word of its own.
+/// `--name=value` as its two parts. A word that is not UTF-8 has one: a path is then a word of its own.
 fn split(word: &OsString) -> (OsString, Option<OsString>) {
     match word.to_str().and_then(|text| text.split_once('=')) {
         Some((name, value)) if name.starts_with("--") => (name.into(), Some(value.into())),

@@ -1,4 +1,4 @@
-//! What the kill met, and what became of it.
+//! The state that the kill met, and what became of it.
 
 use serde_json::{Value, json};
 use steadfast::operation::OperationId;
@@ -15,15 +15,15 @@ const PAGE: usize = 100;
 /// The file as the dead worker left it.
 pub struct Kill {
     after_orders: usize,
-    /// What it held in its hands.
+    /// The operations that it held in its hands.
     under_way: Vec<OperationId>,
     /// Of those, how many had taken effect: the answer, if any, died with the worker.
     applied: usize,
-    /// What it had postponed.
+    /// The number of operations that it had postponed.
     scheduled: usize,
 }
 
-/// What became of the operations under way.
+/// The fate of the operations under way.
 #[derive(Default)]
 pub struct Aftermath {
     succeeded: usize,

@@ -37,7 +37,7 @@ pub struct Redriven {
 
 pub fn letters(store: &Arc<Sqlite>, shop: &Shop) -> DeadLetters {
     let letters = DeadLetters::new(Arc::clone(store) as _);
-    // What is safe to send again is the vendors' to say; nothing is sent through these clients.
+    // The vendors say which calls are safe to send again; nothing is sent through these clients.
     shop.clients().into_iter().fold(letters, DeadLetters::with_client)
 }
 

@@ -14,9 +14,10 @@
 //!
 //! The service is a process of its own (this program once more). It enqueues its calls, which puts them on record in an
 //! SQLite file, and a dispatcher in it sends them. When about half of the orders are through it is killed with SIGKILL,
-//! in the middle of whatever it does. A second one on the same file takes all orders again under the same keys. What had
-//! ended answers from the record; what was under way is taken over once its lease has run out. In the end the operations on record are held
-//! against the vendors' ledgers, which know what really took effect, and one dead letter is redriven.
+//! in the middle of whatever it does. A second one on the same file takes all orders again under the same keys. An
+//! operation that had ended answers from the record; one that was under way is taken over once its lease has run out.
+//! In the end the operations on record are held against the vendors' ledgers, which know what really took effect, and
+//! one dead letter is redriven.
 //!
 //! Begin with `shop.rs`, which is what a service looks like; `letters.rs` is what its operators do.
 
@@ -99,7 +100,7 @@ pub async fn run(arguments: &Arguments, directory: Directory) -> Result<bool, Pr
 
 /// Shuts the file, so that nothing of it moves while its directory is removed.
 async fn close(store: Arc<Sqlite>) {
-    // What else held it is gone.
+    // Every other holder of it is gone.
     if let Some(store) = Arc::into_inner(store) {
         store.close().await;
     }

@@ -8,7 +8,7 @@ pub fn print(text: &str) {
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// What happens, on standard error.
+/// Shows what happens, on standard error.
 pub fn show(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());

@@ -1,4 +1,4 @@
-//! What the records say became of the operations, held against what the vendors' ledgers say.
+//! The word of the records on what became of the operations, held against what the vendors' ledgers say.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

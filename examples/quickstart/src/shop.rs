@@ -20,7 +20,7 @@ pub struct Shop {
     postmark: Client,
 }
 
-/// What of BigCommerce's answer the receipt needs.
+/// The part of BigCommerce's answer that the receipt needs.
 #[derive(Deserialize)]
 struct Created {
     id: u64,
@@ -135,5 +135,5 @@ pub const MAIL: &str = "mail";
 const WITH_TEMPLATES: Range<usize> = 120..150;
 pub const TEMPLATE_ROUTE: &str = "/email/withTemplate";
 const FROM: &str = "shop@example.com";
-/// What takes longer goes on without us: the error says that it is in progress.
+/// A call that takes longer goes on without us: the error says that it is in progress.
 const PATIENCE: Duration = Duration::from_secs(3_600);

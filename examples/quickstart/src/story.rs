@@ -56,7 +56,7 @@ impl Story {
         format!("{word}: {ORDERS} orders, one kill -9, {duplicates} duplicates, {lost} lost{redrive}")
     }
 
-    /// What to type to look at the store with the command line.
+    /// The words to type to look at the store with the command line.
     fn try_it(&self, store: &Path) -> String {
         let store = shell_word(&store.display().to_string());
         let letter = self.left.first.as_deref().unwrap_or("order-0/mail");

@@ -42,7 +42,7 @@ const INDEX_LAG: Duration = Duration::from_millis(100);
 
 const SEARCH_TIME: Duration = Duration::from_millis(20);
 
-/// What a store on the Pro plan may call in 30 s; the whole run fits in.
+/// The number of calls that a store on the Pro plan may make in 30 s; the whole run fits in.
 const BIGCOMMERCE_QUOTA: u32 = 450;
 
 pub struct Vendors {
@@ -79,7 +79,7 @@ impl Vendors {
         [self.stripe.url(), self.bigcommerce.url(), self.postmark.url()]
     }
 
-    /// What really took effect.
+    /// The ledgers of what really took effect.
     pub fn ledgers(&self) -> [Ledger; 3] {
         [self.stripe.ledger(), self.bigcommerce.ledger(), self.postmark.ledger()]
     }

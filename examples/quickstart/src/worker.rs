@@ -38,7 +38,7 @@ const DISPATCH_PERIOD: Duration = Duration::from_millis(200);
 /// How long what is under way may take at the end.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// What a worker is told.
+/// The settings that a worker is told.
 pub struct Service {
     pub file: PathBuf,
     /// The vendors', in the order of [`VENDORS`].
@@ -153,7 +153,7 @@ impl Worker {
         Ok(Worker { child, input })
     }
 
-    /// Whether it still runs, as it should until it is stopped.
+    /// Fails if it no longer runs, as it should until it is stopped.
     pub fn runs(&mut self) -> Result<(), Problem> {
         match self.child.try_wait()? {
             Some(status) => Err(format!("the worker ended by itself: {status}").into()),

@@ -1,4 +1,4 @@
-//! What a reader copies stays small enough to be read.
+//! The code that a reader copies stays small enough to be read.
 
 /// The service's own code.
 const SHOP: &str = include_str!("../../src/shop.rs");

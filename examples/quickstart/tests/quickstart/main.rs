@@ -54,7 +54,7 @@ fn a_service_that_is_killed_duplicates_and_loses_nothing_and_the_report_says_so(
         assert_eq!((number("duplicates"), number("lost")), (0, 0), "{report}");
         // Every order reaches the vendor unless the step before it failed for good.
         assert_eq!(number("operations"), ordered_before, "{report}");
-        // What is not a dead letter took effect; a dead letter of unknown effect may have.
+        // An operation that is not a dead letter took effect; a dead letter of unknown effect may have.
         let succeeded = number("operations") - number("dead_letters");
         assert!((succeeded..=succeeded + number("unknown")).contains(&number("effects")), "{report}");
         assert!(number("attempts") >= number("operations"), "{report}");

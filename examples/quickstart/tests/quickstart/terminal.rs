@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("../../../../src/docs/examples.md");
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
 
-/// What is shown when the example has ended, where a shell shows its prompt.
+/// The text that is shown when the example has ended, where a shell shows its prompt.
 const PROMPT: &str = "ended with";
 
 /// Generous: the machine may be busy.
@@ -149,7 +149,7 @@ pub fn the_commands_that_it_prints_for_a_kept_store_work_as_they_are_typed() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("kept/vendor-calls.db is there already"));
 }
 
-/// What is on the screen, if it starts with the first line and ends with the verdict.
+/// The text on the screen, if it starts with the first line and ends with the verdict.
 fn ends_well(screen: &[String]) -> Vec<&str> {
     let mut shown: Vec<&str> = screen.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
     assert_eq!(shown.pop(), Some("ended with 0 $"), "{screen:#?}");
@@ -191,7 +191,7 @@ fn text(ended: &Output) -> String {
     String::from_utf8(ended.stdout.clone()).expect("text")
 }
 
-/// What cannot be tested here is said, and fails where everything must be tested.
+/// Says that a test cannot run here, and fails where everything must be tested.
 #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn skip(why: &str) {
     assert!(std::env::var_os("STEADFAST_NO_SKIP").is_none(), "{why}");

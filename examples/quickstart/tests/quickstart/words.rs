@@ -1,4 +1,4 @@
-//! What can be typed: each form is read, and what makes no sense is named before anything starts.
+//! The arguments that can be typed: each form is read, and what makes no sense is named before anything starts.
 
 use std::ffi::OsString;
 
