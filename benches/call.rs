@@ -1,4 +1,4 @@
-//! What a whole call through the public API costs, with a transport that does everything but the network,
+//! The cost of a whole call through the public API, with a transport that does everything but the network,
 //! against building the same reqwest request and response bare.
 //!
 //! All gates are on. Figures are medians over interleaved rounds; a ratio is taken within its round. `call` is
@@ -23,7 +23,7 @@ use support::{BASE, CHARGE, Nowhere, PATH, Plain, all_gates, bare_get, bare_post
 const THREADS: usize = 2;
 const ROUNDS: usize = 31;
 const CALLS: u64 = 40_000;
-/// What the library is held to, for a GET on one task.
+/// The bound that the library is held to, for a GET on one task.
 const RATIO_MAX: f64 = 1.35;
 
 fn main() {
@@ -68,7 +68,7 @@ fn measure(runtime: &Runtime, work: Work, tasks: usize, calls: u64) -> f64 {
     let each = calls / tasks as u64;
     let busy = tasks.min(THREADS) as f64;
     runtime.block_on(async {
-        // What is made once, and the caches, are not what is measured.
+        // Things that are made once, and the caches, are not what is measured.
         world.run(work, each.min(200)).await;
         let start = Instant::now();
         let running: Vec<_> = (0..tasks)

@@ -1,9 +1,9 @@
-//! What the gates alone cost: nanoseconds a call, added to a future that is ready.
+//! The cost of the gates alone: nanoseconds a call, added to a future that is ready.
 //!
 //! All gates are on, with limits too large to refuse. Rounds are interleaved: each measures the ready future
 //! alone, the same with one reading of the clock and four atomics (the least that any policy could cost), and
-//! the same through the gates, in turning order, so that a machine that slows down slows down all three. What
-//! is printed is the median over the rounds of the difference to the ready future in the same round.
+//! the same through the gates, in turning order, so that a machine that slows down slows down all three. The figure
+//! that is printed is the median over the rounds of the difference to the ready future in the same round.
 //!
 //! Two figures each: `call` is what one call takes on its thread (wall time × busy threads ÷ calls), `wall` is
 //! wall time ÷ calls. On one task they are the same.

@@ -27,7 +27,7 @@ use support::{PATH, Plain, all_gates};
 
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(400);
-/// What the library is held to at 16 and at 128 tasks: a PUT, a keyed POST that is recorded in memory.
+/// The bound that the library is held to at 16 and at 128 tasks: a PUT, a keyed POST that is recorded in memory.
 const PUT_MIN: f64 = 0.97;
 const POST_MIN: f64 = 0.85;
 /// The caller that the ratios are to.

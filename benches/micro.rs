@@ -1,4 +1,4 @@
-//! What single operations of the library cost, each on its own.
+//! The cost of single operations of the library, each on its own.
 //!
 //! `cargo bench --bench micro`; `-- --test` runs each once, `-- --quick` stops as soon as criterion is sure.
 

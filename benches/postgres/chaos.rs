@@ -1,4 +1,5 @@
-//! What an event at the server or at a dispatcher does to delivery: its rate after the event, divided by that before.
+//! The effect of an event at the server or at a dispatcher on delivery: its rate after the event, divided by that
+//! before.
 
 use std::sync::Arc;
 use std::time::Duration;

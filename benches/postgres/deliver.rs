@@ -22,7 +22,7 @@ use support::server::Server;
 const JOBS: usize = 4_000;
 /// In one statement, where `awa` enqueues in batches.
 const BATCH: usize = 250;
-/// What the dispatcher is held to, beside `awa`.
+/// The bound that the dispatcher is held to, beside `awa`.
 const RATIO_MIN: f64 = 1.0;
 
 pub fn enqueue_and_deliver(server: &Server, runtime: &Runtime, rounds: usize) {

@@ -1,4 +1,5 @@
-//! What several parts share: clients whose transport keeps a ledger, and calls that are enqueued at a steady rate.
+//! The code that several parts share: clients whose transport keeps a ledger, and calls that are enqueued at a steady
+//! rate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

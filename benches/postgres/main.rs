@@ -1,4 +1,4 @@
-//! What durable calls cost on Postgres.
+//! The cost of durable calls on Postgres.
 //!
 //! - *Claim and settle* of a 1 KiB reply at 64 callers, beside `pgbench -c 64` with the same two statements on the same
 //!   tables, a row at a time as a program without batches has them.
@@ -54,7 +54,7 @@ const BODY: &str = match std::str::from_utf8(&[b'x'; 1024]) {
 };
 /// As Postgres has them by default.
 const SETTINGS: &[&str] = &["fsync = on", "shared_buffers = 128MB", "max_connections = 100"];
-/// What the store is held to.
+/// The bound that the store is held to.
 const RATIO_MIN: f64 = 2.0;
 
 fn main() {

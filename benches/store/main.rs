@@ -1,5 +1,5 @@
-//! What a durable call costs: claim and settle of a 1 KiB reply, through the store and through the whole engine
-//! over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
+//! The cost of a durable call. Measured are claim and settle of a 1 KiB reply, through the store and through the whole
+//! engine over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
 //!
 //! Rounds are interleaved, the [`variant`]s of each in an order of its own, so that a machine that slows down slows
 //! down all. Printed are the medians, and the ratio to the bare loop of the same round. With one call at a time it is
@@ -97,7 +97,8 @@ fn calls_part(rounds: usize, calls: u64, warm: u64) {
     }
 }
 
-/// What each variant's call takes beyond the two commits, and what the record on disk adds to a call of the engine's.
+/// Prints what each variant's call takes beyond the two commits, and what the record on disk adds to a call of the
+/// engine's.
 fn print_one_at_a_time(took: &[Vec<f64>; variant::NAMES.len()]) {
     let beyond = |samples: &[f64], others: &[f64]| {
         median(samples.iter().zip(others).map(|(sample, other)| sample - other).collect())
@@ -117,8 +118,8 @@ fn print_one_at_a_time(took: &[Vec<f64>; variant::NAMES.len()]) {
     );
 }
 
-/// What `measure` gives for each variant in each round. Each round has an order of its own: what a variant has left to
-/// the disk slows whatever follows it.
+/// The figures that `measure` gives for each variant in each round. Each round has an order of its own: what a variant
+/// has left to the disk slows whatever follows it.
 fn interleaved<const N: usize>(
     variants: &mut [Variant; N],
     rounds: usize,
@@ -144,7 +145,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime with two workers")
 }
 
-/// What as many tasks take that begin together, each with its number.
+/// The time that as many tasks take that begin together, each with its number.
 async fn together<F>(tasks: u64, work: impl Fn(u64) -> F) -> Duration
 where
     F: Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What is measured, in a process of its own.
+//! The part that is measured, in a process of its own.
 //!
 //! SQLite counts the page caches of all connections of a process as one, so that of two files in one process each
 //! takes pages from the other. A process and its file stay over all rounds, as a service's do.

@@ -1,4 +1,4 @@
-//! What a million settled rows cost: claims beside those of an empty file, claims while a purge runs, and memory.
+//! The cost of a million settled rows: claims beside those of an empty file, claims while a purge runs, and memory.
 //!
 //! One operation is claimed and settled through the store; the others are copies of its row under random names,
 //! made by one SQL insert-select over the store's own schema, so that the names lie anywhere in the index. Claims are
@@ -97,7 +97,7 @@ fn fill(path: &Path, rows: u64, expired: u64) -> f64 {
         let end = (start + BATCH - 1).min(rows + 1);
         connection.execute(&copy, params![start as i64, end as i64, expired as i64 + 1]).expect("copies");
     }
-    // What follows is not to pay for the log that this has left.
+    // The measures that follow are not to pay for the log that this has left.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("the log is in the file");
     started.elapsed().as_secs_f64()
 }
@@ -199,7 +199,7 @@ async fn purge(store: &Arc<Sqlite>, expired: usize, memory: &Memory) {
     print_latencies("claims while it ran", &beside);
 }
 
-/// What each claim took, in milliseconds, until `done` or `most` were made.
+/// The time that each claim took, in milliseconds, until `done` or `most` were made.
 async fn latencies(store: &Arc<Sqlite>, name: &str, done: &AtomicBool, most: usize) -> Vec<f64> {
     let mut took = Vec::new();
     while !done.load(Ordering::Acquire) && took.len() < most {
@@ -235,7 +235,7 @@ fn scattered(name: &str, tasks: u64, round: u64, task: u64, nth: u64) -> String 
     format!("order-{number:016x}-{name}")
 }
 
-/// What the process holds in memory, by the kernel's count.
+/// The memory that the process holds, by the kernel's count.
 struct Memory {
     at_start_mib: f64,
 }

@@ -1,4 +1,4 @@
-//! What a call is measured on.
+//! The variants that a call is measured on.
 //!
 //! `echo 64 16000 | cargo bench --bench store -- --alone engine 0` has one by itself make 16,000 calls by 64 tasks, to
 //! be profiled.

@@ -1,4 +1,4 @@
-//! What the benchmarks share: turns that alternate within one run, medians over them, a vendor without
+//! The parts that the benchmarks share: turns that alternate within one run, medians over them, a vendor without
 //! opinions and a transport without a network.
 //!
 //! Rounds are interleaved because a shared machine speeds up and slows down over minutes: each round measures
@@ -121,7 +121,7 @@ impl Vendor for Plain {
     }
 }
 
-/// What `transport::Http` does, without the network between: the request becomes reqwest's, a ready response
+/// The work of `transport::Http`, without the network between: the request becomes reqwest's, a ready response
 /// becomes reqwest's, and its body is taken as `Http` takes it, chunk by chunk.
 #[derive(Debug)]
 pub struct Nowhere;
@@ -191,7 +191,7 @@ pub async fn bare_post(client: &reqwest::Client, key: &str) -> usize {
     response.bytes().await.expect("a ready body").len()
 }
 
-/// What a POST carries.
+/// The body that a POST carries.
 #[derive(serde::Serialize)]
 pub struct Charge {
     amount: u32,

@@ -23,7 +23,7 @@ pub struct Order {
 pub const ORDER: Order = Order { amount: 1000, currency: "usd", customer: "cus_9s6XKzkNRiz8i3" };
 pub const HEADERS: [(&str, &str); 3] =
     [("accept", "application/json"), ("x-request-id", "req-4711-0815"), ("x-tenant", "tenant-17")];
-/// What reqwest users set; steadfast's policies have theirs.
+/// The timeout that reqwest users set; steadfast's policies have theirs.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn body() -> Vec<u8> {

@@ -43,7 +43,7 @@ pub fn contestants(base: &str, method: &Method) -> Vec<(&'static str, Measure)> 
     ]
 }
 
-/// What is called, and with which keys.
+/// The route that is called, and the keys that it is called with.
 #[derive(Clone)]
 struct Way {
     url: String,

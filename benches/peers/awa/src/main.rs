@@ -1,4 +1,4 @@
-//! What a job costs in `awa`: enqueued, carried out by a worker that does nothing, completed, in jobs a second.
+//! The cost of a job in `awa`: enqueued, carried out by a worker that does nothing, completed, in jobs a second.
 //!
 //! `peer-awa URL at-once jobs [batch]` prints one figure. `at-once` is both how many callers enqueue, one job after the
 //! other, and how many jobs the workers may have at once. With `batch`, callers enqueue that many jobs in one statement.
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 
-/// What the calls of the library carry, too: a kibibyte.
+/// The load that the calls of the library carry, too: a kibibyte.
 #[derive(Serialize, Deserialize, JobArgs)]
 struct Charge {
     number: usize,
