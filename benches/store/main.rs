@@ -1,4 +1,4 @@
-//! The cost of a durable call. Measured are claim and settle of a 1 KiB reply, through the store and through the whole
+//! The cost of a durable call. Claim and settle of 1 KiB replies go through the store and through the whole
 //! engine over a transport that does nothing, beside a bare `rusqlite` loop that commits in groups ([`bare`]).
 //!
 //! Rounds are interleaved, the [`variant`]s of each in an order of its own, so that a machine that slows down slows
