@@ -26,7 +26,7 @@ const END_MAX: Duration = Duration::from_secs(60);
 ///
 /// One place is missing on purpose: *before the send* at BigCommerce. Between the last look at the lease and the
 /// first byte no client can be stopped and notice. Whoever has taken over meanwhile, and looked up in vain, sends
-/// as well; only a vendor that knows keys could tell the two apart. It is covered by a settle time longer than
+/// as well; only a vendor that knows keys could tell the two apart. This gap is covered by a settle time longer than
 /// such a stop.
 ///
 /// Postmark's settle time is short of its lease: a lookup that finds the message takes no renewal.

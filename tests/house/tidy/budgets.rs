@@ -8,10 +8,10 @@ use support::members::sources;
 use super::words;
 
 /// Doc comments with a sentence that starts with "What" and is no question. The aim is 1 % of them.
-const WHAT_MAX: usize = 962;
+const WHAT_MAX: usize = 18;
 
 /// Doc comments that start with "Whether" although their item is no `bool`. The aim is 0.
-const WHETHER_MAX: usize = 38;
+const WHETHER_MAX: usize = 7;
 
 /// Names that more than two types of the workspace have. The aim is 0.
 const SHARED_NAMES_MAX: usize = 85;
