@@ -33,8 +33,8 @@ use steadfast::clock::{Clock, SystemClock};
 use steadfast_core::internal::policy::{Gates, Outcome};
 use steadfast_core::internal::random::SystemRandom;
 
-use crate::support::{self, Nowhere, PATH, Plain, SECRET, all_gates};
 use crate::{Measure, contestant};
+use crate::support::{self, Nowhere, PATH, Plain, SECRET, all_gates};
 
 /// Makes one call after another.
 pub trait Caller: Clone + Send + Sync + 'static {
