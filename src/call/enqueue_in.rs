@@ -43,7 +43,7 @@ impl Call {
     /// dispatcher, in this process or another one, finds the row once it is committed, records the operation and
     /// sends it. Until then no store call, no lock and no gate is involved but the transaction's own.
     ///
-    /// What [`enqueue`](Call::enqueue) says of keys, times, sequences and the client's policy holds here too. The
+    /// The rules of [`enqueue`](Call::enqueue) for keys, times, sequences and the client's policy hold here too. The
     /// terms of the account are not registered, because nothing but the transaction is asked. Instead the row says
     /// for which host it was written, and a dispatcher whose client calls another host rejects it. The order in a
     /// sequence is that of the commits; of two transactions that overlap either may be first.
@@ -54,7 +54,7 @@ impl Call {
     /// another kind of database than the transaction. [`is_store`](Error::is_store) if the transaction could not write:
     /// whether it can go on is its driver's rule. All have effect none: nothing is on record.
     ///
-    /// What only the record knows is found later, and then there is no caller to tell: the key may belong to another
+    /// A conflict that only the record knows is found later, and then there is no caller to tell: the key may belong to another
     /// request. Such a row is kept aside, see [`outbox`](crate::outbox).
     ///
     /// # Cancellation safety

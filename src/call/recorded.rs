@@ -32,7 +32,7 @@ impl Call {
     #[doc = include_str!("../docs/setup/end.md")]
     /// ```
     ///
-    /// Method, path, [key](Call::key) and the headers that name an account are the operation's name. What else the call
+    /// Method, path, [key](Call::key) and the headers that name an account are the operation's name. Anything else that the call
     /// has is not looked at: a body need not be given, and none is compared.
     ///
     /// It gives the reply of an operation that has succeeded. It gives `None` if nothing is on record: the operation was

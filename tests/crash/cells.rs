@@ -247,7 +247,7 @@ fn passed(said: &[String], points: &[Point]) -> bool {
 }
 
 /// The manner without jitter: what follows from the waits is known.
-const EXACT: Manner = Manner { without_jitter: true, without_look_ups: false };
+const EXACT: Manner = Manner { without_jitter: true, without_lookups: false };
 
 /// A lease, and a little more. A lookup's settle time is shorter.
 const LEFT_FOR: Duration = Duration::from_secs(62);

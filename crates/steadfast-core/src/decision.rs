@@ -16,7 +16,7 @@
 //! and errors stay with the driver.
 //!
 //! Each situation has its rule, in a file of its own. A rule calls no other rule: where one hands on to another, its
-//! step is [`Step::Pursue`], and the situation after it is [`Observed::Pursued`]. What rules share are the questions
+//! step is [`Step::Pursue`], and the situation after it is [`Observed::Pursued`]. Rules share the questions
 //! that [`Situation`] answers, [`may_send`](crate::operation::record::may_send) among them.
 //!
 //! Two more decisions stand beside the run: the [meaning of a claim's answer](claim::meaning), and whether

@@ -70,7 +70,7 @@ async fn after_a_find_it_looks_soon() {
     }
 }
 
-/// What was left out, because its circuit is open.
+/// The account that was left out, because its circuit is open.
 #[tokio::test]
 async fn the_next_probe_is_at_its_time() {
     let clock = TestClock::new();

@@ -1,7 +1,7 @@
 //! The decision itself, without a runtime: every way through `next_step` that a small world allows.
 //!
 //! [`world`] has a vendor of each kind, a record that the crate's own functions move, and time; [`steps`] carries a step
-//! out in each way that the world can answer it. A crash ends a run, and another one takes the operation over. What is
+//! out in each way that the world can answer it. A crash ends a run, and another one takes the operation over. A step that is
 //! not as it should be costs a trouble, of which a way has few: so that the space is finite, and searched to its end.
 //! There is no limit of depth, and a way that comes to where it was before is a breach like any other.
 //!
@@ -89,7 +89,7 @@ fn worlds(troubles: u8) -> impl Iterator<Item = World> {
     each.filter(differs).map(move |(kind, begins, resends)| World::new(kind, begins, resends, troubles))
 }
 
-/// What was seen, and the story of a breach.
+/// The states that were seen, and the story of a breach.
 fn search(world: &World) -> (Exploration, Option<String>) {
     let mut search = Exploration::default();
     let story = search.explore(world, 0).err().map(|mut story| {

@@ -109,7 +109,7 @@ impl Outcome {
 }
 
 /// The answer that a lookup shows now.
-pub fn look_up(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) -> Answer {
+pub fn lookup(rules: &Rules, ledger: &[Entry], now_ms: u64, asked: &Request) -> Answer {
     let lag_ms = rules.lag.as_millis() as u64;
     let rows: Vec<_> = ledger
         .iter()

@@ -408,7 +408,7 @@ impl Way {
 
 impl World {
     /// Changes a lookup at a vendor that gives one row at a time, or ignores what it does not know.
-    fn changes_look_up(&self, request: &mut Request) {
+    fn changes_lookup(&self, request: &mut Request) {
         let lists = self.schedule.extras.lists;
         if lists == Lists::Whole || !self.is_rough() {
             return;

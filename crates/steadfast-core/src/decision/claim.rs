@@ -49,7 +49,7 @@ pub enum Meaning {
         held: Fingerprint,
         /// Effect of the request on record.
         effect: Effect,
-        /// What becomes of it.
+        /// Its disposition.
         next: Disposition,
     },
     /// The operation that it starts over stands in the way.

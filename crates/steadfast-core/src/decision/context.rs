@@ -1,4 +1,4 @@
-//! What does not change while a call is under way.
+//! The facts that do not change while a call is under way.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Context<'a> {
     pub retention: Duration,
     /// Lookups that are answered without a result before the outcome stays unknown.
     pub lookups_max: u32,
-    /// What a second request would do: by the method, the vendor and the caller's choice.
+    /// The effect of a second request: by the method, the vendor and the caller's choice.
     pub repeat: Repeat,
     /// True for a safe method (RFC 9110, section 9.2.1), which has no effect.
     pub is_safe: bool,

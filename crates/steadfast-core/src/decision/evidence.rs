@@ -1,4 +1,4 @@
-//! What a write to the record says of the attempts so far.
+//! The state of the attempts, for a write to the record.
 
 use super::{Context, Now, Phase, Progress};
 use crate::clock::Timestamp;

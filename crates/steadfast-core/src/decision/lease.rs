@@ -51,7 +51,7 @@ impl Lease {
         now.plus(needed) < self.stop_at()
     }
 
-    /// Time from the first claim to `now`. What passed during this hold is on the monotonic clock, so that a wall clock
+    /// Time from the first claim to `now`. The time of this hold is on the monotonic clock, so that a wall clock
     /// which is set back makes it no shorter.
     pub fn measured(&self, now: Instant) -> Duration {
         self.age.saturating_add(now.since(self.began))

@@ -1,4 +1,4 @@
-//! What an operation's log says of earlier sends.
+//! The facts of an operation's log about earlier sends.
 
 use crate::attempt::AttemptReport;
 use crate::clock::Timestamp;

@@ -1,4 +1,4 @@
-//! What a driver met while it carried out a step.
+//! The result of a step that a driver carried out.
 
 use std::time::Duration;
 
@@ -137,7 +137,7 @@ pub struct Attempted {
     pub asked_wait: Option<Duration>,
     /// Whether the vendor has a lookup for the operation. Not asked for a success.
     pub has_lookup: bool,
-    /// What it says of the vendor's health.
+    /// Its meaning for the vendor's health.
     pub health: Health,
     /// Whose circuit is not closed; `None` if none is.
     pub down: Option<Down>,

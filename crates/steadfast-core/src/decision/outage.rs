@@ -17,7 +17,7 @@
 //!
 //! A host without file descriptors, ports or memory fails every call alike. Such a failure is no step, for a day.
 //!
-//! What the vendor never takes does not keep the circuit from closing: see [`circuits`](crate::policy::circuits). So the
+//! An operation that the vendor never takes does not keep the circuit from closing: see [`circuits`](crate::policy::circuits). So the
 //! wait behind an open circuit is no longer than the circuit's own, and once the vendor is back all is due. After a day
 //! each attempt is a step again: every operation ends, and a person is told. Behind the circuit of a route alone it is so
 //! after an hour: whether the route is down or the operation is poison cannot be told apart.
@@ -50,8 +50,8 @@ pub(super) enum Spared {
     ByLog,
 }
 
-/// Whether an attempt failed for a reason that may be all callers', and is therefore no step of the ladder. What this
-/// host lacks is all callers' also where one waits: its time bounds that.
+/// Whether an attempt failed for a reason that may be all callers', and is therefore no step of the ladder. A lack of this
+/// host is all callers' also where one waits: its time bounds that.
 pub(super) fn of(context: &Context<'_>, progress: &Progress, attempted: &Attempted, now: Now) -> Spared {
     let lasts = context.retention.min(LOOKUPS_LAST);
     let spared_within = |lasts: Duration, outage| match age(context, now) < lasts {
@@ -109,7 +109,7 @@ pub(super) fn wait(situation: &Situation<'_>, outage: Outage) -> Duration {
     }
 }
 
-/// The longest wait after an attempt that a circuit which is open spared: the circuit's own. What failed comes after what
+/// The longest wait after an attempt that a circuit which is open spared: the circuit's own. A failed operation comes after what
 /// did not, so that no longer wait is needed to keep it from the probes; and once the vendor is back, all is due.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(30);
 

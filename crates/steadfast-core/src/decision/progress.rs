@@ -1,4 +1,4 @@
-//! What is known of a call so far.
+//! The knowledge of a call so far.
 
 use std::mem;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A write of an outcome that failed.
 //!
 //! The holder has the vendor's answer, and only the record of it spares other processes the search for it. So the write is
-//! made again while the hold and the call's time last. What the vendor said is then written down without the caller,
+//! made again while the hold and the call's time last. The vendor's word is then written down without the caller,
 //! while the hold lasts.
 
 use std::time::Duration;

@@ -62,7 +62,7 @@ impl Settling {
         self.ended.plus(settle)
     }
 
-    /// For how long the effect has been unknown. What passed since the take is on our own monotonic clock.
+    /// For how long the effect has been unknown. The time since the take is on our own monotonic clock.
     pub fn unknown_for(self, now: Instant) -> Duration {
         self.unknown_for.saturating_add(now.since(self.taken))
     }

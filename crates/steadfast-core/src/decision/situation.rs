@@ -166,8 +166,8 @@ impl Situation<'_> {
     }
 }
 
-/// The wait after `failing_for` without success, a tenth of it. What fails for a minute is tried again within seconds,
-/// and what fails for a week about a hundred times in all.
+/// The wait after `failing_for` without success, a tenth of it. A lookup that fails for a minute is tried again within seconds,
+/// and one that fails for a week about a hundred times in all.
 pub(super) fn grown(failing_for: Duration) -> Duration {
     (failing_for / 10).min(LOOKUP_GAP_MAX)
 }

@@ -41,7 +41,7 @@ fn is_recent(situation: &Situation<'_>, since: Instant) -> bool {
     Guard::FreedLongAgo.is_out() || now.at.since(since).max(by_wall) <= STORE_GRACE
 }
 
-/// What a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
+/// The time that a look at the record, or the write of an outcome, may take where the call has no time left. A store in a file
 /// answers within a millisecond, and one that is locked or far away within this.
 pub const STORE_GRACE: Duration = Duration::from_millis(250);
 

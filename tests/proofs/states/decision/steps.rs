@@ -1,4 +1,4 @@
-//! How a step goes: each way in which the world can answer it. What is as it should be costs nothing.
+//! How a step goes: each way in which the world can answer it. A step that goes as it should costs nothing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::states::decision::world::{
 /// A way on, and the world at its end; or the promise that is broken there.
 pub type Way = (&'static str, Result<World, &'static str>);
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Arrives,
@@ -79,7 +79,7 @@ impl Ways<'_> {
     }
 
     /// The process stands still before it hears, for a day or until another one has carried on. With its machine, its own
-    /// clock does too. What it sends next then leaves in the known gap before the first byte, or not at all.
+    /// clock does too. Its next send then leaves in the known gap before the first byte, or not at all.
     fn sleep(&mut self, world: &World, observed: &Observed) {
         let (Some(left), false, Some(_)) = (world.troubles.checked_sub(1), world.has_slept, &world.record)
         else {
@@ -371,10 +371,10 @@ impl Ways<'_> {
     }
 }
 
-/// What the run hears of a request: the status, if it is answered, and the adapter's word.
+/// The run's knowledge of a request: the status, if it is answered, and the adapter's word.
 type Heard = (Option<u16>, Verdict);
 
-/// What may become of a send that does not go well. Without words of its own, the vendor answers.
+/// The possible fates of a send that does not go well. Without words of its own, the vendor answers.
 fn outcomes() -> [(&'static str, Fate, Option<Heard>); 13] {
     use Fate::{Arrives, Lost, OnItsWay, Refused};
 

@@ -20,7 +20,7 @@ use steadfast_core::policy::{Backoff, Jitter};
 use steadfast_core::{AttemptReport, Effect, OnUnknown, Refusal};
 use support::commands;
 
-/// What a vendor makes of a repeat.
+/// A vendor's way with a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Replays,
@@ -72,7 +72,7 @@ pub struct World {
     pub setup: Premise,
     /// True time.
     pub at: Instant,
-    /// What the vendor has executed, and what it refused and keeps under the key.
+    /// The requests that the vendor has executed, and what it refused and keeps under the key.
     pub ledger: Vec<Arrival>,
     /// When each request that is on its way arrives.
     pub flights: Vec<Instant>,
@@ -134,7 +134,7 @@ pub struct Take {
     pub at: Instant,
 }
 
-/// What the vendor answers to what arrives.
+/// The vendor's answer to a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     Done { replayed: bool },
@@ -238,7 +238,7 @@ impl World {
         later.effects() == 0
     }
 
-    /// The run begins. What it has in the world is on record.
+    /// The run begins. Its part of the world is on record.
     fn begin(&mut self, is_recovery: bool, taken: TakenOperation, on_unknown: OnUnknown) {
         let now = Now { wall: wall(self.at), at: self.at };
         let kind = self.setup.kind;
@@ -367,7 +367,7 @@ impl World {
         Ok(self)
     }
 
-    /// What must hold of the step that was decided on.
+    /// Checks the step that was decided on.
     pub fn check(&self) -> Result<(), &'static str> {
         let Some(run) = &self.run else { return Ok(()) };
         let now = self.now().at;
@@ -416,7 +416,7 @@ impl World {
         over_at.min(run.context.deadline).min(now.plus(ATTEMPT)).since(now)
     }
 
-    /// What must hold of the world, after a write that came of `before` too.
+    /// Checks the world, after a write that came of `before` too.
     pub fn audit(&self, before: &World) -> Result<(), &'static str> {
         let granted = u32::from(self.setup.resends);
         let used = self.record.as_ref().map_or(granted, |record| granted.saturating_sub(record.resends_left));
@@ -478,7 +478,7 @@ impl World {
         self
     }
 
-    /// What goes on, for a story.
+    /// The work under way, for a story.
     pub fn doing(&self) -> String {
         let at = self.at.since(Instant::from_nanos(1_000_000_000_000_000));
         let step = self.run.as_ref().map(|run| run.step);
