@@ -89,7 +89,7 @@ pub(crate) async fn dispatch(
     let cut_off = tokio::select! {
         cut_off = dispatcher.stop(arguments.stop_within) => Some(cut_off),
         signal = signals.next() => {
-            warn!(signal, "what is under way is cut off");
+            warn!(signal, "sends in flight are cut off");
             None
         }
     };

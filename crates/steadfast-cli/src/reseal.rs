@@ -78,10 +78,7 @@ fn print(resealed: &Resealed, wiped: bool, out: &mut (dyn Write + Send)) -> io::
     match (wiped, *count > 0) {
         (true, _) => writeln!(out, "the store was rewritten, without the old bytes"),
         (false, true) => {
-            writeln!(
-                out,
-                "the store's free space may still hold what was there before: --wipe writes it anew"
-            )
+            writeln!(out, "the store's free space may still hold the old bytes: --wipe rewrites the store")
         }
         (false, false) => Ok(()),
     }

@@ -83,8 +83,8 @@ pub(super) async fn wipe(shared: &Arc<Shared>) -> Result<(), StoreError> {
                 exclusive.batch_execute(&sql).await.map_err(|error| failure(WIPE, error))?;
                 if file_of(&exclusive, &file).await? == before {
                     let problem = format!(
-                        "Postgres did not write table {table} anew, which it does for the owner alone; run this as a member \
-                         of the schema's owner (`steadfast migrate --roles` makes SCHEMA_owner)"
+                        "Postgres did not rewrite table {table}: only its owner may; run this as a member of the schema's \
+                         owner (`steadfast migrate --roles` makes SCHEMA_owner)"
                     );
                     return Err(StoreError::new(problem).of_kind(StoreErrorKind::Denied));
                 }

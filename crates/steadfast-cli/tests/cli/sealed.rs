@@ -133,7 +133,7 @@ async fn a_reseal_makes_the_older_key_needless() {
     let resealed = place.run(&["reseal"]).ended(0);
     let expected = "1 operations were not sealed with the current key; 1 now are\n\
                     no operation on record needs an older key\n\
-                    the store's free space may still hold what was there before: --wipe writes it anew\n";
+                    the store's free space may still hold the old bytes: --wipe rewrites the store\n";
     assert_eq!(resealed, expected);
     let none = json!({"dry_run": false, "matched": 0, "resealed": 0, "remaining": 0, "unreadable": 0,
         "why_unreadable": [], "wiped": true});
