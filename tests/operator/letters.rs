@@ -97,8 +97,8 @@ async fn a_letter_that_was_started_over_cannot_be_redriven_too() {
         stripe.recover(10).await.expect("works");
         assert_eq!(bench.sent(), 2, "one payment was sent");
         let shown = letters.show(&old).await.expect("is there");
-        let said = shown.summary.resolved.expect("closed").resolution;
-        assert_eq!(said.to_string(), "started over as key order-42/2");
+        let answer = shown.summary.resolved.expect("closed").resolution;
+        assert_eq!(answer.to_string(), "started over as key order-42/2");
         let new = letters.show(&named("prod/stripe/test", "order-42/2")).await.expect("is there");
         assert_eq!(new.predecessor, Some(old.key.clone()));
         // The old key itself is not sent again either.
@@ -185,9 +185,9 @@ async fn an_old_accounts_operation_is_adopted_with_its_wire_key() {
         // A process with the old name neither delivers it nor sends the key anew.
         let sent = bench.sent();
         assert_eq!(before.recover(10).await.expect("works").taken, 0);
-        let told = pay(&before, "order-1").send().await.expect_err("it is another name's by now");
+        let result = pay(&before, "order-1").send().await.expect_err("it is another name's by now");
         assert_eq!(
-            (told.effect(), told.disposition()),
+            (result.effect(), result.disposition()),
             (Effect::Unknown, Disposition::Continues { at: None })
         );
         assert_eq!(bench.sent(), sent);

@@ -52,14 +52,14 @@ impl Shop {
         self.network.requests().len()
     }
 
-    async fn say(&self, said: Option<Said>) -> Here {
+    async fn declare(&self, declared: Option<Said>) -> Here {
         let now = SystemClock::new().wall();
-        store::here(&*self.store, said, ("ada", "ticket 7"), now).await.expect("the store works")
+        store::here(&*self.store, declared, ("ada", "ticket 7"), now).await.expect("the store works")
     }
 
     /// Asserts that nothing is taken, admitted or claimed, and that ended operations are replayed.
     async fn assert_displaced(&self) {
-        let why = self.say(None).await.displaced.expect("it is a copy");
+        let why = self.declare(None).await.displaced.expect("it is a copy");
         assert!(why.contains("the file is another one") && why.contains("inode"), "{why}");
         let error = self.client.recover(100).await.expect_err("it takes nothing");
         assert!(error.is_store(), "{error:#}");
@@ -106,8 +106,8 @@ async fn a_copied_file_sends_nothing_and_leaves_open_operations_to_the_original(
     staging.assert_displaced().await;
     let error = staging.call("order-0").send().await.expect_err("perhaps the original sends it");
     assert_eq!((error.is_store(), error.effect()), (true, Effect::Unknown), "{error:#}");
-    let said = staging.say(Some(Said::Copy)).await;
-    assert_eq!((said.operations, said.rows, said.displaced), (10, 0, None));
+    let declared = staging.declare(Some(Said::Copy)).await;
+    assert_eq!((declared.operations, declared.rows, declared.displaced), (10, 0, None));
     assert_eq!(staging.delivers().await, 0);
     let error = staging.call("order-0").send().await.expect_err("the original sends it");
     assert_eq!((error.is_dead_letter(), error.effect()), (true, Effect::Unknown), "{error:#}");
@@ -132,8 +132,8 @@ async fn a_copy_of_rows_alone_leaves_them_to_the_original() {
     fs::copy(&original, &copy).expect("copies");
     let staging = Shop::open(&copy);
     staging.client.recover(100).await.expect_err("it takes nothing");
-    let said = staging.say(Some(Said::Copy)).await;
-    assert_eq!((said.operations, said.rows, said.displaced), (0, 1, None));
+    let declared = staging.declare(Some(Said::Copy)).await;
+    assert_eq!((declared.operations, declared.rows, declared.displaced), (0, 1, None));
     assert_eq!(staging.delivers().await, 0);
     staging.close().await;
     let shop = Shop::open(&original);
@@ -165,7 +165,7 @@ async fn a_moved_store_continues_once_it_is_declared_while_the_service_runs() {
     let shop = Shop::open(&moved);
     shop.assert_displaced().await;
     let script = Shop::open(&moved);
-    assert_eq!(script.say(Some(Said::Moved)).await.displaced, None);
+    assert_eq!(script.declare(Some(Said::Moved)).await.displaced, None);
     assert_eq!(shop.delivers().await, 10);
 }
 
@@ -175,7 +175,7 @@ async fn one_announced_move_passes_and_the_next_does_not() {
     let [original, moved, again] = files(&directory);
     Shop::with_backlog(&original, 10).await;
     let script = Shop::open(&original);
-    assert!(script.say(Some(Said::WillMove)).await.moves_until.is_some());
+    assert!(script.declare(Some(Said::WillMove)).await.moves_until.is_some());
     script.close().await;
     fs::copy(&original, &moved).expect("copies");
     fs::remove_file(&original).expect("is gone");
@@ -213,7 +213,7 @@ async fn routine_operations_need_no_declaration() {
             _ => path.clone(),
         };
         let shop = Shop::open(&path);
-        assert_eq!(shop.say(None).await.displaced, None, "{routine}");
+        assert_eq!(shop.declare(None).await.displaced, None, "{routine}");
         delivered += shop.delivers().await;
         shop.call(routine).send().await.expect(routine);
         shop.call("paid").send().await.expect("it is replayed");
@@ -298,7 +298,7 @@ impl Mounted {
     /// `None` where the test may not mount.
     fn over(source: &Path, target: &Path) -> Option<Mounted> {
         let mounted = Command::new("mount").arg("--bind").args([source, target]).output();
-        mounted.is_ok_and(|said| said.status.success()).then(|| Mounted(target.to_owned()))
+        mounted.is_ok_and(|declared| declared.status.success()).then(|| Mounted(target.to_owned()))
     }
 }
 

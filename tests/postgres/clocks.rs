@@ -61,8 +61,8 @@ impl Ahead {
             // In a transaction of several statements, as one with a predecessor is.
             let claim = claim_of(&*self.store, &id(key));
             let predecessor = Some(claim.id.key.clone());
-            let told = self.store.claim(Claim { predecessor, ..claim }).await.expect("the store works");
-            kept &= matches!(told, Claimed::Settled(_));
+            let result = self.store.claim(Claim { predecessor, ..claim }).await.expect("the store works");
+            kept &= matches!(result, Claimed::Settled(_));
         }
         kept
     }
@@ -126,8 +126,8 @@ async fn an_idle_stores_records_expire_an_hour_after_its_next_use() {
         }
         away += HOUR + HOUR / 60;
         store.set(away);
-        let told = store.claim(&key).await;
-        assert!(matches!(&told, Claimed::Fresh(record) if record.first_fence > 1), "{idle:?}: {told:?}");
+        let result = store.claim(&key).await;
+        assert!(matches!(&result, Claimed::Fresh(record) if record.first_fence > 1), "{idle:?}: {result:?}");
         assert_eq!(store.purge().await, 1, "after {idle:?}");
     }
     // Who is in use all the time waits for nothing.
@@ -173,13 +173,13 @@ async fn the_schema_believes_what_the_state_machine_believes() {
          WHERE t.nth = row.nth; END LOOP; END $$",
         rows.join(", ")
     ));
-    let said = store.server.sql(&format!(
+    let text = store.server.sql(&format!(
         "SELECT believed, coalesce(since, -1), coalesce(last, -1) FROM {schema}.times ORDER BY nth"
     ));
     // The table has the written state: the state machine continues from there too.
     let ms = |time: Timestamp| i64::try_from(time.as_millis()).expect("a time of ours");
     let mut written = Notes::default();
-    for (nth, (at, line)) in times.iter().zip(said.lines()).enumerate() {
+    for (nth, (at, line)) in times.iter().zip(text.lines()).enumerate() {
         let mut notes = written;
         let must_write = notes.saw(Timestamp::from_millis(u64::try_from(*at).expect("not negative")));
         if must_write {

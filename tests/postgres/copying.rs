@@ -73,7 +73,7 @@ async fn nothing_begins_once_a_store_is_closed() {
                 let key = id(&format!("order-{claimant}-{begun}"));
                 match store.claim(claim_of(&*store, &key)).await {
                     Ok(Claimed::Fresh(_)) => begun += 1,
-                    Ok(told) => panic!("{told:?}"),
+                    Ok(result) => panic!("{result:?}"),
                     Err(error) => {
                         assert_eq!(error.kind(), StoreErrorKind::Closed, "{error:?}");
                         assert!(error.to_string().contains("the new store"), "{error}");
@@ -258,18 +258,18 @@ async fn one_of_many_concurrent_registrations_is_the_first() {
             store.register("prod/acme/a", Some(&nth.to_string())).await.expect("the store works")
         })
     });
-    let (mut first, mut told) = (0, std::collections::BTreeSet::new());
+    let (mut first, mut result) = (0, std::collections::BTreeSet::new());
     for registering in registering.collect::<Vec<_>>() {
         match registering.await.expect("no panic") {
             None => first += 1,
             Some(terms) => {
-                told.insert(terms);
+                result.insert(terms);
             }
         }
     }
-    assert_eq!((first, told.len()), (1, 1));
+    assert_eq!((first, result.len()), (1, 1));
     let head = stores[0].maintenance().expect("it has").head().await.expect("the store works");
-    assert_eq!(head.accounts.into_values().collect::<Vec<_>>(), told.into_iter().collect::<Vec<_>>());
+    assert_eq!(head.accounts.into_values().collect::<Vec<_>>(), result.into_iter().collect::<Vec<_>>());
 }
 
 /// Between two answers a store uses its own monotonic clock; stored times are the server's.

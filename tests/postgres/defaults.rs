@@ -6,7 +6,7 @@ use steadfast::operation::record::Claimed;
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 
 use super::driven::fresh_schema;
-use super::{opened, refused, told};
+use super::{error_text, opened, refused};
 use support::calls::{claim_of, id};
 use support::pooler::Pooler;
 use support::server::{self, ASLEEP, Server};
@@ -28,8 +28,8 @@ async fn one_of_each_holds(stores: &[Arc<Postgres>; 2]) {
             tokio::spawn(async move { store.claim(claim).await })
         });
         let (mut fresh, mut busy) = (0, 0);
-        for told in claims.collect::<Vec<_>>() {
-            match told.await.expect("no panic").expect("no claim fails, whatever the role's default is") {
+        for result in claims.collect::<Vec<_>>() {
+            match result.await.expect("no panic").expect("no claim fails, whatever the role's default is") {
                 Claimed::Fresh(_) => fresh += 1,
                 Claimed::Busy { .. } => busy += 1,
                 other => panic!("{other:?}"),
@@ -91,7 +91,7 @@ async fn a_read_only_role_and_short_timeouts_give_their_own_errors() {
     role(server, "lookers", "default_transaction_read_only = on");
     let store = opened(&server.url_as("lookers", "postgres", &schema)).expect("it opens, to look");
     let error = store.claim(claim_of(&store, &id("order-1"))).await.expect_err("it may not");
-    let text = told(&error, StoreErrorKind::ReadOnly);
+    let text = error_text(&error, StoreErrorKind::ReadOnly);
     assert!(text.contains("default_transaction_read_only"), "{text}");
 
     // Its sessions end when they are idle in a transaction, at once; the store's transactions have limits of
@@ -113,7 +113,7 @@ async fn a_read_only_role_and_short_timeouts_give_their_own_errors() {
     let locked = tokio::task::spawn_blocking(move || server::shared().map(|server| server.sql(&lock)));
     server.until_one_waits(ASLEEP, &schema);
     let error = store.claim(claim_of(&store, &id("curt"))).await.expect_err("it is cut off");
-    told(&error, StoreErrorKind::TimedOut);
+    error_text(&error, StoreErrorKind::TimedOut);
     locked.await.expect("no panic");
     store.claim(claim_of(&store, &id("curt"))).await.expect("claimed");
 }

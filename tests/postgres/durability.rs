@@ -89,8 +89,8 @@ fn only_off_is_overridden_and_only_in_the_stores_writes() {
             let session = format!(
                 "SET synchronous_commit = {set}; BEGIN; {change}; SHOW synchronous_commit; COMMIT; SHOW synchronous_commit"
             );
-            let said = server.sql(&session);
-            assert_eq!(said.lines().collect::<Vec<_>>(), [then, set], "{table}, {set}");
+            let text = server.sql(&session);
+            assert_eq!(text.lines().collect::<Vec<_>>(), [then, set], "{table}, {set}");
         }
     }
 }

@@ -90,8 +90,8 @@ async fn a_fence_never_goes_back_and_nothing_ends_early() {
     assert_eq!(ids, ["died"]);
     assert_eq!((found[0].fence, found[0].effect), (died.fence + 1, Effect::Unknown));
     let late = step(&*store, &died, State::Scheduled { at: store.time(Default::default()) });
-    let told = store.transition(&died, late).await.expect("the store works");
-    assert!(told.is_err(), "the holder of before the failover has nothing to say");
+    let result = store.transition(&died, late).await.expect("the store works");
+    assert!(result.is_err(), "the holder of before the failover has nothing to say");
     // An operation that was enqueued for later, and was never taken, waits for its time.
     assert_eq!(store.take(due(&*store, 10)).await.expect("the store works"), []);
 }

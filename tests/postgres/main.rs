@@ -51,12 +51,12 @@ fn opened(url: &str) -> Result<Postgres, StoreError> {
 #[track_caller]
 fn refused(url: &str, kind: StoreErrorKind) -> String {
     let builder = Postgres::builder(url).expect("a URL").wait(std::time::Duration::from_secs(1));
-    told(&builder.open().expect_err("it must not open"), kind)
+    error_text(&builder.open().expect_err("it must not open"), kind)
 }
 
 /// Returns all layers of an error of that kind.
 #[track_caller]
-fn told(error: &StoreError, kind: StoreErrorKind) -> String {
+fn error_text(error: &StoreError, kind: StoreErrorKind) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {

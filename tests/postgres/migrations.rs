@@ -2,7 +2,7 @@
 
 use steadfast::store::{Postgres, StoreErrorKind};
 
-use super::{opened, refused, told};
+use super::{error_text, opened, refused};
 use support::server::{self, Server};
 
 fn versions(server: &Server, schema: &str) -> String {
@@ -42,10 +42,10 @@ fn a_newer_schema_is_refused_and_left_as_it_is() {
     let Some(server) = server::shared() else { return };
     opened(&server.url("newer")).expect("it opens");
     server.sql("INSERT INTO newer.steadfast_migration (version, name) VALUES (99, 'of the future')");
-    let said = refused(&server.url("newer"), StoreErrorKind::Newer);
-    assert!(said.contains("version 99") && said.contains("upgrade this program"), "{said}");
+    let text = refused(&server.url("newer"), StoreErrorKind::Newer);
+    assert!(text.contains("version 99") && text.contains("upgrade this program"), "{text}");
     let builder = Postgres::builder(&server.url("newer")).expect("a URL");
-    told(&builder.apply_migrations(true).expect_err("newer"), StoreErrorKind::Newer);
+    error_text(&builder.apply_migrations(true).expect_err("newer"), StoreErrorKind::Newer);
     assert_eq!(versions(server, "newer"), format!("{ALL}, 99 of the future"));
 }
 
@@ -57,14 +57,14 @@ fn a_schema_that_was_never_published_is_refused_and_left_as_it_is() {
          name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()); CREATE TABLE unpublished.operation (key text); \
          INSERT INTO unpublished.steadfast_migration VALUES (1, 'operations'), (15, 'holder')",
     );
-    let said = refused(&server.url("unpublished"), StoreErrorKind::Older);
+    let text = refused(&server.url("unpublished"), StoreErrorKind::Older);
     assert!(
-        said.contains("has version 15, which was never published") && said.contains("another schema"),
-        "{said}"
+        text.contains("has version 15, which was never published") && text.contains("another schema"),
+        "{text}"
     );
     let builder = Postgres::builder(&server.url("unpublished")).expect("a URL");
-    told(&builder.clone().migrate(false).open().expect_err("old"), StoreErrorKind::Older);
-    told(&builder.apply_migrations(true).expect_err("old"), StoreErrorKind::Older);
+    error_text(&builder.clone().migrate(false).open().expect_err("old"), StoreErrorKind::Older);
+    error_text(&builder.apply_migrations(true).expect_err("old"), StoreErrorKind::Older);
     assert_eq!(versions(server, "unpublished"), "1 operations, 15 holder");
 }
 
@@ -78,8 +78,8 @@ fn an_older_schema_is_brought_up_to_date_or_refused() {
          applied_at timestamptz NOT NULL DEFAULT now())",
     );
     let only_looks = Postgres::builder(&url).expect("a URL").migrate(false);
-    let said = told(&only_looks.open().expect_err("nobody made it"), StoreErrorKind::Absent);
-    assert!(said.contains("run `steadfast migrate`"), "{said}");
+    let text = error_text(&only_looks.open().expect_err("nobody made it"), StoreErrorKind::Absent);
+    assert!(text.contains("run `steadfast migrate`"), "{text}");
     opened(&url).expect("it opens");
     assert_eq!(versions(server, "older"), ALL);
 }
@@ -88,11 +88,11 @@ fn an_older_schema_is_brought_up_to_date_or_refused() {
 fn a_tool_does_not_create_a_missing_schema() {
     let Some(server) = server::shared() else { return };
     let url = server.url("not_there");
-    let said = told(
+    let text = error_text(
         &Postgres::builder(&url).expect("a URL").create(false).open().expect_err("absent"),
         StoreErrorKind::Absent,
     );
-    assert!(said.contains("\"not_there\"") && said.contains("run `steadfast migrate`"), "{said}");
+    assert!(text.contains("\"not_there\"") && text.contains("run `steadfast migrate`"), "{text}");
     assert_eq!(server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'not_there'"), "0");
 }
 
@@ -101,10 +101,10 @@ fn a_role_without_the_right_gets_an_error_that_names_steadfast_migrate() {
     let Some(server) = server::shared() else { return };
     server.sql("CREATE ROLE visitor LOGIN");
     let url = server.url_as("visitor", "postgres", "visited");
-    let said = refused(&url, StoreErrorKind::Absent);
-    assert!(said.contains("run `steadfast migrate`"), "{said}");
+    let text = refused(&url, StoreErrorKind::Absent);
+    assert!(text.contains("run `steadfast migrate`"), "{text}");
     let denied = Postgres::builder(&url).expect("a URL").apply_migrations(false).expect_err("no right");
-    told(&denied, StoreErrorKind::Denied);
+    error_text(&denied, StoreErrorKind::Denied);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use steadfast::store::{Postgres, Store as _, StoreErrorKind};
 use steadfast::testkit::TestClock;
 
 use super::driven::fresh_schema;
-use super::{opened, refused, told};
+use super::{error_text, opened, refused};
 use support::server::{self, Server, free_port};
 
 #[test]
@@ -41,10 +41,10 @@ fn a_dropped_store_ends_its_connections() {
 fn an_address_without_a_server_is_unreachable_after_the_wait() {
     let since = Instant::now();
     let url = format!("postgres://shop:hunter2@127.0.0.1:{}/shop?sslmode=disable", free_port());
-    let said = refused(&url, StoreErrorKind::Unreachable);
+    let text = refused(&url, StoreErrorKind::Unreachable);
     assert!(
-        said.contains("check host and port") && said.contains("refused") && !said.contains("hunter2"),
-        "{said}"
+        text.contains("check host and port") && text.contains("refused") && !text.contains("hunter2"),
+        "{text}"
     );
     assert!(since.elapsed() >= Duration::from_secs(1), "a server that restarts is waited for");
     assert!(since.elapsed() < Duration::from_secs(60), "but not for ever");
@@ -61,12 +61,12 @@ fn a_wrong_password_is_denied_at_once_and_never_shown() {
     let since = Instant::now();
     let refused = |url: &str| {
         let builder = Postgres::builder(url).expect("a URL").wait(Duration::from_secs(60));
-        told(&builder.open().expect_err("it must not open"), StoreErrorKind::Denied)
+        error_text(&builder.open().expect_err("it must not open"), StoreErrorKind::Denied)
     };
-    let said = refused(&url(":hunter2"));
-    assert!(said.contains("check name and password") && !said.contains("hunter2"), "{said}");
-    let said = refused(&url(""));
-    assert!(said.contains("set PGPASSWORD"), "{said}");
+    let text = refused(&url(":hunter2"));
+    assert!(text.contains("check name and password") && !text.contains("hunter2"), "{text}");
+    let text = refused(&url(""));
+    assert!(text.contains("set PGPASSWORD"), "{text}");
     assert!(since.elapsed() < Duration::from_secs(50), "waiting does not help, so nobody waits");
     server.sql("GRANT CREATE ON DATABASE postgres TO shop");
     let store = opened(&url(":right")).expect("it opens");
@@ -79,15 +79,15 @@ fn a_wrong_password_is_denied_at_once_and_never_shown() {
 fn a_missing_user_or_database_is_named() {
     let Some(server) = server::shared() else { return };
     refused(&server.url_as("nobody_here", "postgres", "x"), StoreErrorKind::Denied);
-    let said = refused(&server.url_as("postgres", "nowhere", "x"), StoreErrorKind::Absent);
-    assert!(said.contains("create the database"), "{said}");
+    let text = refused(&server.url_as("postgres", "nowhere", "x"), StoreErrorKind::Absent);
+    assert!(text.contains("create the database"), "{text}");
 }
 
 #[test]
 fn a_server_that_may_only_be_read_is_read_only() {
     let Some(server) = Server::start(&["default_transaction_read_only = on"]) else { return };
-    let said = refused(&server.url("shop"), StoreErrorKind::ReadOnly);
-    assert!(said.contains("name the primary"), "{said}");
+    let text = refused(&server.url("shop"), StoreErrorKind::ReadOnly);
+    assert!(text.contains("name the primary"), "{text}");
     // With target_session_attrs=read-write it finds no host.
     let mut url = server.url("shop");
     url.push_str("&target_session_attrs=read-write");
@@ -100,8 +100,8 @@ fn a_server_without_a_free_connection_is_busy() {
     server.sql("CREATE ROLE crowded LOGIN CONNECTION LIMIT 2; GRANT CREATE ON DATABASE postgres TO crowded");
     let url = server.url_as("crowded", "postgres", "crowded");
     let store = Postgres::builder(&url).expect("a URL").connections(1, 1).open().expect("two are free");
-    let said = refused(&url, StoreErrorKind::Busy);
-    assert!(said.contains("raise the server's or the pooler's limit"), "{said}");
+    let text = refused(&url, StoreErrorKind::Busy);
+    assert!(text.contains("raise the server's or the pooler's limit"), "{text}");
     drop(store);
 }
 

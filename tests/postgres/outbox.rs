@@ -20,7 +20,7 @@ use steadfast::{Call, Client, Disposition, Effect, Enqueued};
 use steadfast_core::store::outbox::{Account, Outbox};
 
 use super::driven::fresh_schema;
-use super::told;
+use super::error_text;
 use support::server::{self, ASLEEP, Server};
 
 /// A shop whose orders are in the store's own database.
@@ -275,8 +275,8 @@ async fn a_mistake_fails_the_writers_transaction_with_a_hint() {
         ("enqueue('stripe', 'POST', '/x', 'k', at => 'infinity')", "at: give a time that comes"),
         ("enqueue_text('stripe', 'POST', '/x', 'k', 'a=1', NULL)", "content_type: say what the body is"),
     ] {
-        let said = shop.refused("postgres", &format!("SELECT {{schema}}.{call}"));
-        assert!(said.contains("steadfast outbox: ") && said.contains(why), "{call}: {said}");
+        let text = shop.refused("postgres", &format!("SELECT {{schema}}.{call}"));
+        assert!(text.contains("steadfast outbox: ") && text.contains(why), "{call}: {text}");
     }
     assert_eq!(shop.counts().await, (0, 0, 0, 0));
 }
@@ -345,10 +345,10 @@ pub async fn an_old_row_is_a_repeat_of_what_came_since_and_who_is_refused_is_tol
     let purge = async || shop.store.purge(shop.clock.wall(), 100).await.expect("a store");
     enqueue("order-42/charge");
     shop.stripe.engage_kill_switch();
-    let told = shop.charge(42).send().await.expect_err("it is held");
-    assert_eq!((told.effect(), told.disposition()), (Effect::None, Disposition::Continues { at: None }));
-    let told = shop.charge(43).send().await.expect_err("it is held");
-    assert_eq!((told.effect(), told.disposition()), (Effect::None, Disposition::Ended));
+    let result = shop.charge(42).send().await.expect_err("it is held");
+    assert_eq!((result.effect(), result.disposition()), (Effect::None, Disposition::Continues { at: None }));
+    let result = shop.charge(43).send().await.expect_err("it is held");
+    assert_eq!((result.effect(), result.disposition()), (Effect::None, Disposition::Ended));
     shop.stripe.release_kill_switch();
 
     shop.charge(42).send().await.expect("charged");
@@ -490,7 +490,7 @@ async fn a_sealed_store_seals_outbox_rows_and_counts_them_for_their_key() {
     let bodies = "SELECT body IS NULL, position('amount'::bytea IN sealed), headers FROM {schema}.outbox";
     assert_eq!(shop.sql(bodies), "t|0|{}");
     let other = Postgres::builder(&server.url(&shop.schema)).expect("a URL").seal(SealKeys::new([8; 32]));
-    let refused = told(&other.open().expect_err("a key is missing"), StoreErrorKind::Sealed);
+    let refused = error_text(&other.open().expect_err("a key is missing"), StoreErrorKind::Sealed);
     assert!(refused.contains("1 of its operations"), "{refused}");
     shop.deliver().await;
     assert_eq!(shop.counts().await, (0, 0, 1, 1));
@@ -624,8 +624,8 @@ async fn an_enqueued_operation_comes_behind_the_rows_of_its_sequence() {
     put(3);
     for order in [1, 1] {
         let handle = shop.charge(order).sequence("s").enqueue().await.expect("it is accepted");
-        let told = handle.wait(Duration::ZERO).await.expect_err("nobody has recorded it");
-        assert!(handle.is_new() && told.is_in_progress(), "{told}");
+        let result = handle.wait(Duration::ZERO).await.expect_err("nobody has recorded it");
+        assert!(handle.is_new() && result.is_in_progress(), "{result}");
     }
     put(2);
     shop.charge(4).sequence("t").enqueue().await.expect("nothing is ahead of it");
@@ -635,8 +635,8 @@ async fn an_enqueued_operation_comes_behind_the_rows_of_its_sequence() {
     let keys: Vec<String> = rows.into_iter().map(|row| row.id.key.to_string()).collect();
     assert_eq!(keys, ["order-4/charge", "order-3/charge", "order-1/charge", "order-2/charge"]);
     assert_eq!(shop.counts().await, (0, 0, 4, 4));
-    let told = shop.charge(1).sequence("s").enqueue().await.expect("it is on record");
-    assert!(!told.is_new());
+    let result = shop.charge(1).sequence("s").enqueue().await.expect("it is on record");
+    assert!(!result.is_new());
 }
 
 /// Another dispatcher has locked the row to record it. Earlier, the handle's error was that there is no such
@@ -676,11 +676,11 @@ async fn ended_operations_are_notified_to_other_languages() {
     let url = server.url(&shop.schema);
     let (plain, _) = url.split_once("&schema=").expect("a URL of the rig");
     let (listener, mut connection) = tokio_postgres::connect(plain, NoTls).await.expect("the server answers");
-    let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(message)) = std::future::poll_fn(|context| connection.poll_message(context)).await {
             if let tokio_postgres::AsyncMessage::Notification(message) = message {
-                let _ = told.send(message.payload().to_owned());
+                let _ = sender.send(message.payload().to_owned());
             }
         }
     });
@@ -690,7 +690,7 @@ async fn ended_operations_are_notified_to_other_languages() {
     shop.deliver().await;
     let ended = loop {
         // By the machine's clock: the server notifies within a moment.
-        let next = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await.expect("in time");
+        let next = tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await.expect("in time");
         let next = next.expect("it goes on");
         if let Some(names) = next.strip_prefix("ended ") {
             break names.to_owned();

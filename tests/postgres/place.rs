@@ -46,13 +46,13 @@ impl Shop {
         self.network.requests().len()
     }
 
-    async fn say(&self, said: Option<Said>) -> Here {
+    async fn declare(&self, declared: Option<Said>) -> Here {
         let now = self.store.time(Default::default());
-        store::here(&*self.store, said, ("ada", "ticket 7"), now).await.expect("the store works")
+        store::here(&*self.store, declared, ("ada", "ticket 7"), now).await.expect("the store works")
     }
 
     async fn assert_displaced(&self, what: &str) {
-        let why = self.say(None).await.displaced.expect("it is a copy");
+        let why = self.declare(None).await.displaced.expect("it is a copy");
         assert!(why.contains(what), "{why}");
         let error = self.client.recover(100).await.expect_err("it takes nothing");
         assert!(error.is_store() && format!("{error:#}").contains("steadfast here"), "{error:#}");
@@ -94,10 +94,11 @@ async fn a_copied_database_sends_nothing_and_leaves_open_operations_to_the_origi
         let staging = Shop::open(server, &copy, options);
         staging.assert_displaced("the database (oid) is another one").await;
         let enqueue = "SELECT calls.enqueue('stripe', 'POST', '/v1/charges', 'row-2', NULL, 'test')";
-        let said = server.sql_as("postgres", &copy, enqueue).expect_err("it would be left to the original");
-        assert!(said.contains("see steadfast here"), "{said}");
-        let said = staging.say(Some(Said::Copy)).await;
-        assert_eq!((said.operations, said.rows, said.displaced), (10, 1, None));
+        let declared =
+            server.sql_as("postgres", &copy, enqueue).expect_err("it would be left to the original");
+        assert!(declared.contains("see steadfast here"), "{declared}");
+        let declared = staging.declare(Some(Said::Copy)).await;
+        assert_eq!((declared.operations, declared.rows, declared.displaced), (10, 1, None));
         assert_eq!(staging.delivers().await, 0);
         let call = staging.client.post("/v1/charges").key("order-0").form(&[("amount", "1000")]);
         let error = call.send().await.expect_err("it is the original's");
@@ -127,16 +128,16 @@ async fn a_copy_leaves_the_rows_of_its_outbox_to_the_original() {
     let staging = Shop::open(server, &copy, "");
     staging.assert_displaced("the database (oid) is another one").await;
     let staging = Arc::new(staging);
-    let says = Arc::clone(&staging);
-    let said = tokio::spawn(async move { says.say(Some(Said::Copy)).await });
+    let other = Arc::clone(&staging);
+    let declared = tokio::spawn(async move { other.declare(Some(Said::Copy)).await });
     let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'calls.outbox'::regclass";
     server::soon(|| match server.sql_as("postgres", &copy, waits)?.as_str() {
-        "0" if !said.is_finished() => Err("nobody waits".to_owned()),
+        "0" if !declared.is_finished() => Err("nobody waits".to_owned()),
         _ => Ok(()),
     });
     writer.batch_execute("COMMIT").await.expect("commits");
-    let said = said.await.expect("no panic");
-    assert_eq!((said.operations, said.rows, said.displaced), (0, 2, None));
+    let declared = declared.await.expect("no panic");
+    assert_eq!((declared.operations, declared.rows, declared.displaced), (0, 2, None));
     assert_eq!(staging.delivers().await, 0);
     assert_eq!(Shop::open(server, &original, "").delivers().await, 1);
 }
@@ -158,12 +159,12 @@ async fn a_restored_schema_continues_once_it_is_declared_moved() {
     drop(shop);
     let copy = copied(server, &original);
     let staging = Shop::open(server, &copy, "");
-    staging.say(Some(Said::Moved)).await;
+    staging.declare(Some(Said::Moved)).await;
     drop(staging);
     server::soon(|| server.sql_as("postgres", &copy, RESTORED));
     let restored = Shop::open(server, &copy, "");
     restored.assert_displaced("the schema (oid) is another one").await;
-    assert_eq!(restored.say(Some(Said::Moved)).await.displaced, None);
+    assert_eq!(restored.declare(Some(Said::Moved)).await.displaced, None);
     assert_eq!(restored.delivers().await, 3);
 }
 
@@ -188,7 +189,7 @@ async fn one_announced_move_passes() {
     server.sql(&format!("CREATE DATABASE {original}"));
     let shop = Shop::open(server, &original, "");
     shop.enqueues(3).await;
-    shop.say(Some(Said::WillMove)).await;
+    shop.declare(Some(Said::WillMove)).await;
     drop(shop);
     let moved = copied(server, &original);
     assert_eq!(Shop::open(server, &moved, "").delivers().await, 3);
@@ -227,13 +228,13 @@ async fn routine_operations_need_no_declaration() {
         }
         let options = if routine == "portable" { "&portable=on" } else { "" };
         let shop = Shop::open(&server, &name, options);
-        assert_eq!(shop.say(None).await.displaced, None, "{routine}");
+        assert_eq!(shop.declare(None).await.displaced, None, "{routine}");
         delivered += shop.delivers().await;
         if let Some(service) = &service {
             // The first one may find that its connection has ended.
             let _ = service.client.recover(10).await;
-            let told = service.client.recover(10).await.map_err(|error| format!("{error:#}"));
-            assert!(!format!("{told:?}").contains("steadfast here"), "{routine}: {told:?}");
+            let result = service.client.recover(10).await.map_err(|error| format!("{error:#}"));
+            assert!(!format!("{result:?}").contains("steadfast here"), "{routine}: {result:?}");
         }
         let call = shop.client.post("/v1/charges").key(routine.replace(' ', "-"));
         call.form(&[("amount", "1")]).send().await.expect(routine);
@@ -267,12 +268,12 @@ async fn each_connection_compares_the_place() {
     });
     server.sql(&format!("ALTER DATABASE {copy} RENAME TO {original}"));
     server::soon(|| {
-        let told = tokio::task::block_in_place(|| {
+        let result = tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current().block_on(
                 shop.store.claim(support::calls::claim_of(&*shop.store, &support::calls::id("new"))),
             )
         });
-        match told {
+        match result {
             Err(error) if error.kind() == StoreErrorKind::Displaced => Ok(()),
             Err(error) => Err(error.to_string()),
             Ok(claimed) => panic!("{claimed:?}"),

@@ -34,8 +34,8 @@ async fn one_of_64_claimants_in_two_processes_holds_the_operation() {
             tokio::spawn(async move { store.claim(claim).await.expect("the store works") })
         });
         let (mut fresh, mut busy) = (0, 0);
-        for told in claims.collect::<Vec<_>>() {
-            match told.await.expect("no panic") {
+        for result in claims.collect::<Vec<_>>() {
+            match result.await.expect("no panic") {
                 Claimed::Fresh(record) => {
                     assert_eq!(stores[0].get(&id).await.expect("the store works"), Some(record));
                     fresh += 1;
@@ -106,9 +106,9 @@ async fn a_key_that_is_purged_while_it_is_claimed_starts_above_its_old_fence() {
         tokio::spawn(async move { store.claim(claim).await })
     };
     server.until_one_waits("wait_event_type = 'Lock'", &schema);
-    let told = claiming.await.expect("no panic").expect("the store works");
+    let result = claiming.await.expect("no panic").expect("the store works");
     purger.await.expect("no panic");
-    let Claimed::Fresh(record) = told else { panic!("{told:?}") };
+    let Claimed::Fresh(record) = result else { panic!("{result:?}") };
     assert_eq!((record.fence, record.first_fence), (8, 8));
     assert_eq!(store.get(&id).await.expect("the store works"), Some(record));
 }
@@ -132,13 +132,13 @@ async fn no_fence_goes_back_under_concurrent_purges_and_claims() {
             let mut highest = 0;
             for _ in 0..60 {
                 let claim = Claim { keep: Duration::ZERO, ..claim_of(&*store, &id) };
-                let told = match store.claim(claim).await {
+                let result = match store.claim(claim).await {
                     // The purge was faster each time, and nothing is written.
                     Err(error) if error.kind() == StoreErrorKind::Locked => continue,
-                    told => told.expect("the store works"),
+                    result => result.expect("the store works"),
                 };
                 // The other caller of this key.
-                let (Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) = told
+                let (Claimed::Fresh(record) | Claimed::TakenOver(record) | Claimed::Freed(record)) = result
                 else {
                     continue;
                 };
@@ -170,13 +170,13 @@ async fn a_row_that_the_server_refuses_fails_alone() {
         let id = bad.get(nth / 7 % 9).filter(|_| nth % 7 == 0).cloned();
         let (is_bad, id) = (id.is_some(), id.unwrap_or_else(|| support::calls::id(&format!("order-{nth}"))));
         tokio::spawn(async move {
-            let told = store.claim(claim_of(&*store, &id)).await;
-            match told {
+            let result = store.claim(claim_of(&*store, &id)).await;
+            match result {
                 Ok(Claimed::Fresh(record)) if !is_bad => {
                     settle(&*store, &record).await;
                 }
                 Err(error) if is_bad => assert_eq!(error.kind(), StoreErrorKind::Invalid, "{error:?}"),
-                told => panic!("{id}: {told:?}"),
+                result => panic!("{id}: {result:?}"),
             }
             usize::from(is_bad)
         })
@@ -210,8 +210,8 @@ async fn a_key_in_an_open_transaction_blocks_its_own_claim_alone() {
         let store = Arc::clone(&store);
         let id = if nth == 20 { id("open") } else { id(&format!("order-{nth}")) };
         tokio::spawn(async move {
-            let told = store.claim(claim_of(&*store, &id)).await.expect("the store works");
-            (nth, matches!(told, Claimed::Fresh(_)), began.elapsed())
+            let result = store.claim(claim_of(&*store, &id)).await.expect("the store works");
+            (nth, matches!(result, Claimed::Fresh(_)), began.elapsed())
         })
     });
     for call in calls.collect::<Vec<_>>() {
@@ -243,8 +243,8 @@ async fn a_renewal_stays_on_its_page() {
         let sql = format!(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND relname = 'operation'"
         );
-        let told = server.sql(&sql);
-        if told.starts_with("20|") { Ok(told) } else { Err(told) }
+        let result = server.sql(&sql);
+        if result.starts_with("20|") { Ok(result) } else { Err(result) }
     });
     assert_eq!(hot, "20|20");
 }
@@ -302,15 +302,15 @@ async fn writes_acknowledged_while_connections_break_are_on_record() {
             let mut settled = Vec::new();
             for nth in 0..100 {
                 let id = id(&format!("order-{caller}-{nth}"));
-                let told = match store.claim(claim_of(&*store, &id)).await {
+                let result = match store.claim(claim_of(&*store, &id)).await {
                     Ok(Claimed::Fresh(record)) => {
                         let done = step(&*store, &record, succeed());
-                        store.transition(&record, done).await.map(|told| told.expect("it is held"))
+                        store.transition(&record, done).await.map(|result| result.expect("it is held"))
                     }
-                    Ok(told) => panic!("{told:?}"),
+                    Ok(result) => panic!("{result:?}"),
                     Err(error) => Err(error),
                 };
-                match told {
+                match result {
                     Ok(record) => settled.push(record),
                     Err(error) => {
                         let kinds = [StoreErrorKind::Lost, StoreErrorKind::Unreachable, StoreErrorKind::Busy];

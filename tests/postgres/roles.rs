@@ -11,7 +11,7 @@ use steadfast::testkit::{ScriptedTransport, contract};
 use steadfast::{Client, Effect};
 
 use super::driven::{Driven, fresh_schema};
-use super::{is_long, opened, pay, stripe, told};
+use super::{error_text, is_long, opened, pay, stripe};
 use support::server::{self, Server};
 
 /// Makes a schema with its roles, and gives one of them to a login.
@@ -65,7 +65,7 @@ async fn an_app_claims_settles_and_cancels_and_removes_nothing() {
     }
     let app = fresh(server, "app", None).await;
     let error = app.purge(Timestamp::from_millis(u64::MAX / 2), 100).await.expect_err("it may not");
-    told(&error, StoreErrorKind::Denied);
+    error_text(&error, StoreErrorKind::Denied);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

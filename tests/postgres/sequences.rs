@@ -152,8 +152,8 @@ async fn an_app_enqueues_into_a_sequence_and_removes_nothing() {
         let claim = claim_of(&store, &id("order-42"));
         let (due, sequence) = (Some(claim.now), sequence.map(Sequence::new));
         let claim = Claim { due, sequence: sequence.clone(), keep: Duration::ZERO, ..claim };
-        let told = store.claim(claim).await.expect("it may");
-        let Claimed::Fresh(record) = told else { panic!("life {life}: {told:?}") };
+        let result = store.claim(claim).await.expect("it may");
+        let Claimed::Fresh(record) = result else { panic!("life {life}: {result:?}") };
         assert_eq!(record.sequence.as_ref().map(|place| place.sequence.clone()), sequence);
         assert_eq!(store.get(&record.id).await.expect("it may"), Some(record));
         let taken = take(&store).await;

@@ -9,7 +9,7 @@ use steadfast::operation::record::{Claim, Filter, State};
 use steadfast::store::{Postgres, Store, StoreErrorKind};
 use steadfast::testkit::ScriptedTransport;
 
-use super::{opened, pay, stripe, told};
+use super::{error_text, opened, pay, stripe};
 use support::calls::{claim_of, held, id, settle};
 use support::server::{REPLICATES, Server, soon};
 
@@ -59,7 +59,7 @@ fn a_standby_never_reports_a_missing_record() {
         // A record that has expired may have begun anew on the primary.
         for key in ["after", "open", "never", "over"] {
             let error = behind.get(&id(key)).await.expect_err("it may have ended, or be on record");
-            assert!(told(&error, StoreErrorKind::ReadOnly).contains("name the primary"), "{key}");
+            assert!(error_text(&error, StoreErrorKind::ReadOnly).contains("name the primary"), "{key}");
         }
         let settled = behind.get(&id("before")).await.expect("what has ended stays as it is");
         assert!(settled.is_some_and(|record| matches!(record.state, State::Succeeded { .. })));
@@ -77,7 +77,7 @@ fn a_standby_never_reports_a_missing_record() {
         }
         let unknown = Filter { wire_key: Some("never".to_owned()), ..Filter::default() };
         let error = behind.list(&unknown, None, 10).await.expect_err("the primary may have it");
-        told(&error, StoreErrorKind::ReadOnly);
+        error_text(&error, StoreErrorKind::ReadOnly);
         assert_eq!(letters.find("before").await.expect("it is there"), id("before"));
         // Counts and lists show the records that are there.
         let stats = DeadLetters::new(Arc::clone(&behind)).stats().await.expect("it may look");
@@ -97,7 +97,7 @@ fn the_host_that_takes_claims_is_chosen_of_several() {
     let any = opened(&both(&primary, &standby, "&target_session_attrs=any")).expect("it opens, to look");
     runtime.block_on(async {
         let error = any.claim(claim_of(&any, &id("by any"))).await.expect_err("the standby was first");
-        told(&error, StoreErrorKind::ReadOnly);
+        error_text(&error, StoreErrorKind::ReadOnly);
     });
     // While there is none, no caller gets an answer; once there is, it continues.
     primary.crash();

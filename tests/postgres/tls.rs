@@ -89,8 +89,8 @@ fn each_sslmode_means_the_same_as_in_libpq() {
     }
     let full = format!("sslmode=verify-full&sslrootcert={root}");
     for more in ["sslmode=require", &full] {
-        let said = refused(&url(&server, "localhost", more), StoreErrorKind::Untrusted);
-        assert!(said.contains("server does not support TLS"), "{said}");
+        let text = refused(&url(&server, "localhost", more), StoreErrorKind::Untrusted);
+        assert!(text.contains("server does not support TLS"), "{text}");
     }
 
     made.give(&server);
@@ -134,8 +134,8 @@ fn each_sslmode_means_the_same_as_in_libpq() {
         ("localhost", "sslmode=verify-full"),
         ("localhost", "sslrootcert=system"),
     ] {
-        let said = refused(&url(&server, host, more), StoreErrorKind::Untrusted);
-        assert!(said.contains("sslrootcert") && said.contains("certificate"), "{said}");
+        let text = refused(&url(&server, host, more), StoreErrorKind::Untrusted);
+        assert!(text.contains("sslrootcert") && text.contains("certificate"), "{text}");
     }
     let absent = refused(&url(&server, "localhost", "sslrootcert=/no/such.pem"), StoreErrorKind::Invalid);
     assert!(absent.contains("`sslrootcert` /no/such.pem cannot be read"), "{absent}");

@@ -88,11 +88,11 @@ pub async fn a_statement_that_waits_for_a_lock_gives_up_and_nothing_is_sent() {
             "0" => Err("not locked"),
             _ => Ok(()),
         });
-        let told = tokio::task::block_in_place(|| {
+        let result = tokio::task::block_in_place(|| {
             tokio::runtime::Handle::current().block_on(pay(&client, "order-1"))
         });
         held.join().expect("no panic");
-        told
+        result
     });
     let error = holder.expect_err("the table is locked");
     assert_eq!(error.effect(), Effect::None, "{error:#}");
@@ -123,7 +123,7 @@ pub async fn a_claim_that_no_standby_has_is_not_sent() {
     let error = loop {
         match pay(&client, &format!("order-{}", paid + 1)).await {
             Ok(_) if paid < 500 => paid += 1,
-            told => break told.expect_err("the standby is away"),
+            result => break result.expect_err("the standby is away"),
         }
     };
     assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");
@@ -162,7 +162,7 @@ async fn a_claim_whose_wait_for_a_standby_is_cancelled_is_not_sent() {
             _ => Ok(()),
         };
         let key = format!("order-{}", sent + 1);
-        let (told, ()) = tokio::join!(pay(&client, &key), async {
+        let (result, ()) = tokio::join!(pay(&client, &key), async {
             tokio::task::block_in_place(|| {
                 for _ in 0..50 {
                     if cancelled().is_ok() {
@@ -172,9 +172,9 @@ async fn a_claim_whose_wait_for_a_standby_is_cancelled_is_not_sent() {
                 }
             });
         });
-        match told {
+        match result {
             Ok(_) if sent < 50 => sent += 1,
-            told => break told.expect_err("no standby has it"),
+            result => break result.expect_err("no standby has it"),
         }
     };
     assert_eq!((kind(&error), error.effect()), (Some(StoreErrorKind::Lost), Effect::Unknown), "{error:#}");

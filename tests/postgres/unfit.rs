@@ -39,16 +39,16 @@ async fn a_call_that_cannot_be_stored_has_no_effect_and_blocks_no_other() {
     );
     let error = unfit.expect_err("it cannot be claimed");
     assert_eq!(error.effect(), Effect::None, "{error:#}");
-    assert!(fit.into_iter().all(|told| told.is_ok()), "the others are held");
+    assert!(fit.into_iter().all(|result| result.is_ok()), "the others are held");
     assert_eq!(network.requests().len(), others.len());
 }
 
 async fn futures<F: Future>(all: Vec<F>) -> Vec<F::Output> {
-    let mut told = Vec::new();
+    let mut result = Vec::new();
     for one in all {
-        told.push(one.await);
+        result.push(one.await);
     }
-    told
+    result
 }
 
 fn answer() -> steadfast::transport::Answer {
@@ -95,8 +95,8 @@ fn a_database_whose_encoding_cannot_hold_every_request_is_refused() {
         if opens {
             opened(&url).expect(encoding);
         } else {
-            let said = refused(&url, StoreErrorKind::Unsupported);
-            assert!(said.contains(encoding) && said.contains("UTF8"), "{said}");
+            let text = refused(&url, StoreErrorKind::Unsupported);
+            assert!(text.contains(encoding) && text.contains("UTF8"), "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use steadfast::store::{Memory, Store};
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::vendor::Stripe;
 
-use crate::telemetry::capture::{listen, said};
+use crate::telemetry::capture::{captured, listen};
 use crate::telemetry::{charge, policy, stripe};
 use support::rig::{Rig, until};
 
@@ -26,7 +26,7 @@ async fn an_account_with_refused_credentials_is_held_and_logged_once() {
     let held = "the account is held, because the vendor refuses its credentials";
     let gauge = || {
         let gauge = format!("steadfast_account_held{{account={ACCOUNT},vendor=stripe}}");
-        said()
+        captured()
             .metrics
             .into_iter()
             .filter(|(name, _)| *name == gauge)
@@ -36,21 +36,25 @@ async fn an_account_with_refused_credentials_is_held_and_logged_once() {
     for round in 0..3 {
         client.recover(1).await.expect("a store");
         let accounts: Vec<_> = client.held_accounts().into_iter().map(|(account, _)| account).collect();
-        let told = usize::from(round > 0);
-        assert_eq!((accounts, said().all(held).len()), (vec![ACCOUNT.to_owned(); told], told), "{round}");
-        assert_eq!(gauge(), vec![1.0; told]);
+        let expected = usize::from(round > 0);
+        assert_eq!(
+            (accounts, captured().all(held).len()),
+            (vec![ACCOUNT.to_owned(); expected], expected),
+            "{round}"
+        );
+        assert_eq!(gauge(), vec![1.0; expected]);
         clock.advance(Duration::from_secs(60));
     }
     assert!(client.held_accounts()[0].1 >= Duration::from_secs(180), "since the first refusal");
     assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
     assert_eq!((client.held_accounts(), gauge()), (Vec::new(), vec![1.0, 0.0]));
-    let said = said();
+    let captured = captured();
     for message in [held, "the account is no longer held"] {
-        let event = said.event(message);
+        let event = captured.event(message);
         let whose = (&*event["steadfast.vendor"], &*event["steadfast.account"]);
         assert_eq!(whose, ("stripe", ACCOUNT), "{message}");
     }
-    assert_eq!(said.event(held)["level"], "WARN");
+    assert_eq!(captured.event(held)["level"], "WARN");
 }
 
 /// A process whose clock was set takes the operation over while its holder waits for an answer, and is refused.
@@ -75,8 +79,8 @@ async fn a_late_success_of_a_superseded_operation_warns_of_a_second_effect() {
     listen();
     clock.advance(Duration::from_secs(10));
     first.await.expect("no panic").expect("a success is proof");
-    let said = said();
-    let event = said.event("may have taken effect twice");
+    let captured = captured();
+    let event = captured.event("may have taken effect twice");
     let operation = format!("{ACCOUNT}/POST /v1/payment_intents key order-42/charge");
     assert_eq!((&event["level"], &event["steadfast.operation"]), (&"ERROR".to_owned(), &operation));
     assert_eq!(event["steadfast.because"], "started over as key order-42/again");

@@ -22,7 +22,7 @@ pub type Fields = BTreeMap<String, String>;
 
 /// The captured telemetry, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct Captured {
     /// Fields by span, with `name` for the span's own.
     pub spans: Vec<Fields>,
     /// Fields by event, `message` among them.
@@ -34,7 +34,7 @@ pub struct Said {
 }
 
 thread_local! {
-    static SAID: RefCell<Said> = RefCell::default();
+    static CAPTURED: RefCell<Captured> = RefCell::default();
 }
 
 /// Drops the earlier captures of this thread and starts a new one.
@@ -45,15 +45,15 @@ pub fn listen() {
         tracing::subscriber::set_global_default(subscriber).expect("the only subscriber");
         metrics::set_global_recorder(Listener).expect("the only recorder");
     });
-    SAID.take();
+    CAPTURED.take();
 }
 
 /// Returns the telemetry captured since [`listen`].
-pub fn said() -> Said {
-    SAID.with_borrow(Clone::clone)
+pub fn captured() -> Captured {
+    CAPTURED.with_borrow(Clone::clone)
 }
 
-impl Said {
+impl Captured {
     /// Returns the only event with this message.
     pub fn event(&self, message: &str) -> &Fields {
         let found = self.all(message);
@@ -67,7 +67,7 @@ impl Said {
 
     /// Returns the sum over a metric's values, by the name with its labels.
     pub fn metric(&self, name: &str) -> f64 {
-        self.metrics.iter().filter(|(said, _)| said == name).map(|(_, value)| value).sum()
+        self.metrics.iter().filter(|(captured, _)| captured == name).map(|(_, value)| value).sum()
     }
 
     /// Returns the captured metrics, each once.
@@ -97,16 +97,16 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
         let mut fields = Fields::from([("name".to_owned(), attributes.metadata().name().to_owned())]);
         attributes.record(&mut Reader(&mut fields));
-        SAID.with_borrow_mut(|said| {
-            said.ids.insert(id.into_u64(), said.spans.len());
-            said.spans.push(fields);
+        CAPTURED.with_borrow_mut(|captured| {
+            captured.ids.insert(id.into_u64(), captured.spans.len());
+            captured.spans.push(fields);
         });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        SAID.with_borrow_mut(|said| {
-            if let Some(&index) = said.ids.get(&id.into_u64()) {
-                values.record(&mut Reader(&mut said.spans[index]));
+        CAPTURED.with_borrow_mut(|captured| {
+            if let Some(&index) = captured.ids.get(&id.into_u64()) {
+                values.record(&mut Reader(&mut captured.spans[index]));
             }
         });
     }
@@ -117,7 +117,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
             ("target".to_owned(), event.metadata().target().to_owned()),
         ]);
         event.record(&mut Reader(&mut fields));
-        SAID.with_borrow_mut(|said| said.events.push(fields));
+        CAPTURED.with_borrow_mut(|captured| captured.events.push(fields));
     }
 }
 
@@ -151,7 +151,7 @@ impl Series {
     }
 
     fn say(&self, value: f64) {
-        SAID.with_borrow_mut(|said| said.metrics.push((self.0.clone(), value)));
+        CAPTURED.with_borrow_mut(|captured| captured.metrics.push((self.0.clone(), value)));
     }
 }
 

@@ -16,7 +16,7 @@ use steadfast::vendor::Stripe;
 use steadfast::{OnUnknown, dispatcher};
 use steadfast_core::store::outbox::{Account, Outbox, OutboxRow, Statement};
 
-use super::capture::{listen, said};
+use super::capture::{captured, listen};
 
 /// An outbox of 150 rows, which stay.
 #[derive(Debug, Default)]
@@ -136,8 +136,8 @@ async fn a_role_without_the_right_to_admit_rows_is_logged_once() {
     let _dispatcher = client.keep_recovering(dispatcher::PERIOD);
     let minute = async || clock.sleep_until(clock.now().plus(Duration::from_secs(60))).await;
     minute().await;
-    let failed = || said().all("recovery failed").len();
-    assert_eq!(failed(), 1, "{:?}", said().all("recovery failed"));
+    let failed = || captured().all("recovery failed").len();
+    assert_eq!(failed(), 1, "{:?}", captured().all("recovery failed"));
     // One row a look, after the first page.
     let tried = store.tried.swap(0, Ordering::Relaxed);
     assert!(tried > 100 && tried < 400, "{tried}");

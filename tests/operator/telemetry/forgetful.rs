@@ -9,7 +9,7 @@ use steadfast::transport::Http;
 use steadfast::vendor::Stripe;
 use steadfast::{Client, ClientBuilder, Vendors};
 
-use crate::telemetry::capture::{listen, said};
+use crate::telemetry::capture::{captured, listen};
 
 /// The warning comes once in a process, and another test of this one may be the first.
 #[test]
@@ -57,7 +57,7 @@ fn in_a_process_of_its_own() {
     let warnings = warnings();
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].starts_with("no store: operations are in memory only"), "{warnings:?}");
-    assert_eq!(said().event(&warnings[0])["steadfast.vendor"], "stripe");
+    assert_eq!(captured().event(&warnings[0])["steadfast.vendor"], "stripe");
 
     stripe().build().expect("another client");
     assert_eq!(self::warnings().len(), 1, "it is said once");
@@ -89,7 +89,7 @@ fn nameless_in_a_process_of_its_own() {
     let warned = warnings();
     assert_eq!(warned.len(), 1);
     assert!(warned[0].starts_with("no namespace: ") && warned[0].contains("steadfast adopt"), "{warned:?}");
-    assert_eq!(said().event(&warned[0])["steadfast.vendor"], "stripe");
+    assert_eq!(captured().event(&warned[0])["steadfast.vendor"], "stripe");
     nameless().build().expect("another client");
     assert_eq!(warnings().len(), 1, "it is said once");
 }
@@ -111,8 +111,8 @@ async fn unsafe_in_a_process_of_its_own() {
     build("calls.db", "https://api.stripe.com");
     build("other.db", "https://api.stripe.com");
     assert_eq!(warnings(), [UNSAFE], "once");
-    let said = said();
-    let event = said.event(UNSAFE);
+    let captured = captured();
+    let event = captured.event(UNSAFE);
     assert_eq!(event["steadfast.vendor"], "stripe");
     assert!(event["reason"].starts_with("the store's file is in memory (tmpfs)"), "{event:?}");
 }
@@ -144,7 +144,7 @@ fn unnamed(settings: &str) -> Vendors {
 
 fn warnings() -> Vec<String> {
     let warns = |event: &&crate::telemetry::capture::Fields| event["level"] == "WARN";
-    said().events.iter().filter(warns).map(|event| event["message"].clone()).collect()
+    captured().events.iter().filter(warns).map(|event| event["message"].clone()).collect()
 }
 
 fn http() -> Http {

@@ -7,13 +7,13 @@ use steadfast::policy::Backoff;
 use steadfast::testkit::{ScriptedTransport, TestClock};
 use steadfast::transport::SendErrorKind;
 
-use crate::telemetry::capture::{Said, listen, said};
+use crate::telemetry::capture::{Captured, captured, listen};
 use crate::telemetry::{charge, policy, stripe};
 
-fn assert_metrics(said: &Said, expected: &[(&str, f64)]) {
-    assert_eq!(said.metric_names(), expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+fn assert_metrics(captured: &Captured, expected: &[(&str, f64)]) {
+    assert_eq!(captured.metric_names(), expected.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     for (name, value) in expected {
-        assert_eq!(said.metric(name), *value, "{name}");
+        assert_eq!(captured.metric(name), *value, "{name}");
     }
 }
 
@@ -29,7 +29,7 @@ async fn a_call_with_a_retry_is_one_call_two_attempts_and_one_delay() {
         .header("Idempotent-Replayed", "true");
     charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
     assert_metrics(
-        &said(),
+        &captured(),
         &[
             ("steadfast_attempt_duration_seconds{vendor=stripe}", 0.25),
             ("steadfast_attempts_total{vendor=stripe,verdict=done}", 1.0),
@@ -57,7 +57,7 @@ async fn a_replay_and_both_conflicts_are_counted() {
     }
     under_way().send().await.expect_err("its lease runs on");
     assert_metrics(
-        &said(),
+        &captured(),
         &[
             ("steadfast_call_duration_seconds{vendor=stripe}", 0.0),
             ("steadfast_calls_total{outcome=CONFLICT.idempotency.in_progress,vendor=stripe}", 1.0),
@@ -83,7 +83,7 @@ async fn enqueued_and_recovered_operations_are_counted() {
     client.recover(1).await.expect("a store");
     clock.advance(Duration::from_secs(600));
     client.recover(1).await.expect("a store");
-    let said = said();
+    let captured = captured();
     for (name, value) in [
         ("steadfast_enqueued_total{outcome=new,vendor=stripe}", 1.0),
         ("steadfast_enqueued_total{outcome=on_record,vendor=stripe}", 1.0),
@@ -92,9 +92,9 @@ async fn enqueued_and_recovered_operations_are_counted() {
         ("steadfast_recovered_total{outcome=postponed,vendor=stripe}", 1.0),
         ("steadfast_recovered_total{outcome=succeeded,vendor=stripe}", 1.0),
     ] {
-        assert_eq!(said.metric(name), value, "{name}");
+        assert_eq!(captured.metric(name), value, "{name}");
     }
-    assert!(!said.metric_names().iter().any(|name| name.starts_with("steadfast_calls_total")));
+    assert!(!captured.metric_names().iter().any(|name| name.starts_with("steadfast_calls_total")));
 }
 
 #[tokio::test]
@@ -105,9 +105,9 @@ async fn a_dead_letter_is_counted_once_despite_repeated_calls() {
     for _ in 0..2 {
         assert!(charge(&client).send().await.expect_err("dead").is_dead_letter());
     }
-    let said = said();
-    assert_eq!(said.metric("steadfast_dead_letters_total{reason=exhausted,vendor=stripe}"), 1.0);
-    assert_eq!(said.metric("steadfast_calls_total{outcome=DEPENDENCY.unavailable,vendor=stripe}"), 2.0);
+    let captured = captured();
+    assert_eq!(captured.metric("steadfast_dead_letters_total{reason=exhausted,vendor=stripe}"), 1.0);
+    assert_eq!(captured.metric("steadfast_calls_total{outcome=DEPENDENCY.unavailable,vendor=stripe}"), 2.0);
 }
 
 /// The author of a dashboard reads the page, not the source.

@@ -7,7 +7,7 @@ use steadfast::dispatcher::PERIOD;
 use steadfast::testkit::TestClock;
 use steadfast::vendor::Stripe;
 
-use crate::telemetry::capture::{listen, said};
+use crate::telemetry::capture::{captured, listen};
 use crate::telemetry::policy;
 use support::rig::Rig;
 use support::trouble::{Trouble, Troubled};
@@ -22,9 +22,9 @@ async fn a_panic_in_recovery_logs_its_operation_and_message() {
     store.purges([Trouble::Panic]);
     let dispatcher = client.keep_recovering(PERIOD);
     clock.until_sleeping(2).await;
-    let said = said();
+    let captured = captured();
     let mut doing = Vec::new();
-    for event in said.all("recovery panicked, and goes on") {
+    for event in captured.all("recovery panicked, and goes on") {
         assert_eq!((event["level"].as_str(), event["steadfast.vendor"].as_str()), ("ERROR", "stripe"));
         assert_eq!(event["steadfast.cause"], "a bug of the store");
         doing.push(event["steadfast.doing"].as_str());

@@ -16,7 +16,7 @@ use steadfast::transport::{Answer, SendErrorKind};
 use steadfast::vendor::{BigCommerce, Keyed, KeyedConfig, Postmark, Stripe, Vendor};
 use steadfast::{Call, Client, Error, Inbound, Reply, Vendors};
 
-use crate::telemetry::capture::{listen, said};
+use crate::telemetry::capture::{captured, listen};
 use crate::telemetry::policy;
 use support::commands;
 use support::rig::Rig;
@@ -147,11 +147,11 @@ async fn no_output_holds_a_secret_a_header_a_query_or_a_body() {
     }
     shown.assert_clean();
 
-    let said = said();
-    assert!(said.spans.len() > 100 && said.events.len() > 100 && said.metrics.len() > 100);
-    let mut heard = Shown::default();
-    heard.debug(&said);
-    heard.assert_clean();
+    let captured = captured();
+    assert!(captured.spans.len() > 100 && captured.events.len() > 100 && captured.metrics.len() > 100);
+    let mut output = Shown::default();
+    output.debug(&captured);
+    output.assert_clean();
 }
 
 #[tokio::test]
@@ -193,9 +193,9 @@ async fn an_error_about_a_bad_value_omits_the_value() {
         shown.error(&builder.build().expect_err("a mistake"));
     }
     shown.assert_clean();
-    let mut heard = Shown::default();
-    heard.debug(&said());
-    heard.assert_clean();
+    let mut output = Shown::default();
+    output.debug(&captured());
+    output.assert_clean();
 }
 
 /// A path may have an id that gives access to a cart, where the route has one.
@@ -229,13 +229,13 @@ async fn an_id_in_the_path_that_could_be_a_token_is_in_no_error_and_no_event() {
         assert!(network.requests().iter().any(|request| request.url.path().contains(MARKER)));
     }
     shown.assert_clean();
-    let said = said();
-    assert!(said.events.len() > 40, "{}", said.events.len());
+    let captured = captured();
+    assert!(captured.events.len() > 40, "{}", captured.events.len());
     let shown_path = "/v3/checkouts/[redacted]/orders";
-    assert!(said.events.iter().any(|event| event.get("url.path").is_some_and(|path| path == shown_path)));
-    let mut heard = Shown::default();
-    heard.debug(&said);
-    heard.assert_clean();
+    assert!(captured.events.iter().any(|event| event.get("url.path").is_some_and(|path| path == shown_path)));
+    let mut output = Shown::default();
+    output.debug(&captured);
+    output.assert_clean();
 }
 
 /// The marker as a key, in each form in which a key may be written or shown.
@@ -299,9 +299,9 @@ async fn no_output_holds_a_seal_key() {
     let take = commands::takeover(Phase::Scheduled, now);
     assert_eq!(other.take(take).await.expect("works"), []);
     clean(&shown);
-    let mut heard = Shown::default();
-    heard.debug(&said());
-    clean(&heard);
+    let mut output = Shown::default();
+    output.debug(&captured());
+    clean(&output);
 }
 
 #[tokio::test]

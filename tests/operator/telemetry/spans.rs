@@ -12,7 +12,7 @@ use steadfast::transport::SendErrorKind;
 use steadfast::vendor::Postmark;
 use steadfast::{Client, Policy};
 
-use crate::telemetry::capture::{Fields, listen, said};
+use crate::telemetry::capture::{Fields, captured, listen};
 use crate::telemetry::{charge, policy, stripe};
 
 const OPERATION: &str = "default/stripe/test/POST /v1/payment_intents key order-42/charge";
@@ -64,10 +64,10 @@ async fn a_success_is_one_span_with_the_names_of_opentelemetry_and_one_attempt()
     let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
     assert_eq!(reply.wire_key(), Some(WIRE_KEY));
 
-    let said = said();
+    let captured = captured();
     let ending =
         [("http.response.status_code", "200"), ("steadfast.attempts", "1"), ("steadfast.obtained", "fresh")];
-    assert_eq!(said.spans, [span(&ending)]);
+    assert_eq!(captured.spans, [span(&ending)]);
     let attempt = [
         ("steadfast.attempt", "1"),
         ("http.request.resend_count", "0"),
@@ -76,7 +76,7 @@ async fn a_success_is_one_span_with_the_names_of_opentelemetry_and_one_attempt()
         ("steadfast.effect", "applied"),
         ("steadfast.latency_ms", "120"),
     ];
-    assert_eq!(said.events, [event("DEBUG", "attempt", &attempt)]);
+    assert_eq!(captured.events, [event("DEBUG", "attempt", &attempt)]);
 }
 
 #[tokio::test]
@@ -90,13 +90,13 @@ async fn a_retry_logs_the_failure_and_the_wait() {
     let reply = charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
     assert_eq!(reply.wire_key(), Some(WIRE_KEY));
 
-    let said = said();
+    let captured = captured();
     let ending = [
         ("http.response.status_code", "200"),
         ("steadfast.attempts", "2"),
         ("steadfast.obtained", "replayed"),
     ];
-    assert_eq!(said.spans, [span(&ending)]);
+    assert_eq!(captured.spans, [span(&ending)]);
     let lost = [
         ("steadfast.attempt", "1"),
         ("http.request.resend_count", "0"),
@@ -121,7 +121,7 @@ async fn a_retry_logs_the_failure_and_the_wait() {
         ("steadfast.cause", "the connection broke before an answer"),
     ];
     assert_eq!(
-        said.events,
+        captured.events,
         [
             event("DEBUG", "attempt", &lost),
             event("INFO", "waiting to retry", &waiting),
@@ -163,11 +163,11 @@ async fn each_gate_that_refuses_is_named() {
         let error = charge(&client).send().await.expect_err(gate);
         drop(held);
 
-        let said = said();
-        assert_eq!(said.event("refused"), &event("WARN", "refused", &[("steadfast.gate", gate)]));
+        let captured = captured();
+        assert_eq!(captured.event("refused"), &event("WARN", "refused", &[("steadfast.gate", gate)]));
         let ending = [("error.type", code), ("steadfast.effect", "none"), ("steadfast.attempts", "0")];
-        assert_eq!(said.spans, [span(&ending)], "{error}");
-        assert_eq!(said.metric(&format!("steadfast_refusals_total{{gate={gate},vendor=stripe}}")), 1.0);
+        assert_eq!(captured.spans, [span(&ending)], "{error}");
+        assert_eq!(captured.metric(&format!("steadfast_refusals_total{{gate={gate},vendor=stripe}}")), 1.0);
     }
 }
 
@@ -177,10 +177,10 @@ async fn a_spent_budget_is_a_refusal_too() {
     let network = ScriptedTransport::new().fail(SendErrorKind::Connect);
     let client = stripe(&network, &TestClock::auto(), policy().budget(BudgetConfig::new(0.0, 0, 0.0)));
     charge(&client).send().await.expect_err("no retry is left");
-    let said = said();
-    assert_eq!(said.event("refused"), &event("WARN", "refused", &[("steadfast.gate", "budget")]));
-    assert_eq!(said.metric("steadfast_refusals_total{gate=budget,vendor=stripe}"), 1.0);
-    assert!(said.all("waiting to retry").is_empty());
+    let captured = captured();
+    assert_eq!(captured.event("refused"), &event("WARN", "refused", &[("steadfast.gate", "budget")]));
+    assert_eq!(captured.metric("steadfast_refusals_total{gate=budget,vendor=stripe}"), 1.0);
+    assert!(captured.all("waiting to retry").is_empty());
 }
 
 #[tokio::test]
@@ -191,10 +191,10 @@ async fn a_streamed_reply_that_breaks_off_logs_an_event_after_its_call() {
     let mut report = client.get("/v1/charges").stream().await.expect("a head");
     while let Ok(Some(_)) = report.chunk().await {}
     report.chunk().await.expect_err("told again, and counted once");
-    let said = said();
-    assert_eq!(said.spans[0]["http.response.status_code"], "200");
-    assert_eq!(said.all("a streamed reply broke off").len(), 1);
-    let broke_off = said.event("a streamed reply broke off");
+    let captured = captured();
+    assert_eq!(captured.spans[0]["http.response.status_code"], "200");
+    assert_eq!(captured.all("a streamed reply broke off").len(), 1);
+    let broke_off = captured.event("a streamed reply broke off");
     assert_eq!((&*broke_off["steadfast.bytes"], &*broke_off["error.type"]), ("8", "DEPENDENCY.unavailable"));
 }
 
@@ -209,8 +209,8 @@ async fn unread_streamed_replies_are_logged_when_others_replace_them() {
     client.get("/v1/charges").send().await.expect("a place");
     drop(unread);
     let fields = [("steadfast.vendor", "stripe"), ("steadfast.count", "2")];
-    let said = said();
-    let named = said.event("streamed replies are not read, and other calls take their places");
+    let captured = captured();
+    let named = captured.event("streamed replies are not read, and other calls take their places");
     assert!(fields.iter().all(|(name, value)| named[*name] == *value), "{named:?}");
 }
 
@@ -227,7 +227,7 @@ async fn a_call_that_waits_for_a_gate_logs_the_gate_and_the_wait() {
     charge(&client).send().await.expect("a reply");
     // The pause, and half of the tenth of it over which callers are spread behind it.
     let held = [("steadfast.gate", "pause"), ("steadfast.wait_ms", "10500")];
-    assert_eq!(said().event("held back"), &event("DEBUG", "held back", &held));
+    assert_eq!(captured().event("held back"), &event("DEBUG", "held back", &held));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_retry_that_waits_for_a_gate_logs_it_too() {
     let network = ScriptedTransport::new().status(429).header("retry-after", "3").json(200, json!({}));
     charge(&stripe(&network, &clock, policy())).send().await.expect("a reply");
     // The vendor's three seconds and the spread: a floor, never less.
-    assert_eq!(said().event("waiting to retry")["steadfast.wait_ms"], "3150");
+    assert_eq!(captured().event("waiting to retry")["steadfast.wait_ms"], "3150");
 }
 
 #[tokio::test]
@@ -247,13 +247,13 @@ async fn a_replay_and_a_conflict_have_different_outcomes() {
 
     listen();
     charge(&client).send().await.expect("the same reply");
-    let replayed = said();
+    let replayed = captured();
     assert_eq!(replayed.events, [event("DEBUG", "replayed", &[("steadfast.from", "record")])]);
     assert_eq!(replayed.spans[0]["steadfast.obtained"], "replayed");
 
     listen();
     charge(&client).form(&[("amount", "2000")]).send().await.expect_err("another body");
-    let conflict = said();
+    let conflict = captured();
     assert!(conflict.events.is_empty(), "{conflict:?}");
     assert_eq!(conflict.spans[0]["error.type"], "CONFLICT.idempotency.payload_mismatch");
     assert_eq!(conflict.spans[0]["steadfast.effect"], "applied", "that of the request which has the key");
@@ -274,7 +274,7 @@ async fn a_dead_letter_names_its_operation_and_why() {
         ("error.type", "connect"),
         ("steadfast.cause", "no connection to api.stripe.com"),
     ];
-    assert_eq!(said().event("dead letter"), &event("WARN", "dead letter", &expected));
+    assert_eq!(captured().event("dead letter"), &event("WARN", "dead letter", &expected));
 }
 
 #[tokio::test]
@@ -286,12 +286,12 @@ async fn a_lookup_logs_its_finding() {
     let client = Rig::with(Postmark::new("token"), network, policy().without_breaker()).client;
     let receipt = json!({"From": "a@example.com", "To": "b@example.com", "TextBody": "x"});
     client.post("/email").key("order-42/receipt").json(&receipt).send().await.expect_err("nobody can tell");
-    let said = said();
-    let looked = said.all("looked up");
+    let captured = captured();
+    let looked = captured.all("looked up");
     let found: Vec<_> = looked.iter().map(|event| event["steadfast.found"].as_str()).collect();
     assert_eq!(found, ["failed", "cannot_tell", "cannot_tell", "cannot_tell"]);
-    assert_eq!(said.event("dead letter")["steadfast.reason"], "unknown");
-    assert_eq!(said.spans.len(), 1, "a lookup is part of its call");
+    assert_eq!(captured.event("dead letter")["steadfast.reason"], "unknown");
+    assert_eq!(captured.spans.len(), 1, "a lookup is part of its call");
 }
 
 #[tokio::test]
@@ -300,8 +300,8 @@ async fn a_dead_letter_logs_its_last_answer() {
     let network = ScriptedTransport::new().status(429);
     let client = stripe(&network, &TestClock::auto(), policy().backoff(Backoff::none()));
     charge(&client).send().await.expect_err("no rung is left");
-    let said = said();
-    let letter = said.event("dead letter");
+    let captured = captured();
+    let letter = captured.event("dead letter");
     assert_eq!(letter["http.response.status_code"], "429");
     assert!(!letter.contains_key("error.type") && !letter.contains_key("steadfast.cause"), "{letter:?}");
 }
@@ -321,11 +321,11 @@ async fn each_event_of_a_recovery_names_its_operation() {
     clock.advance(Duration::from_secs(2 * 3_600));
     listen();
     assert_eq!(client.recover(1).await.expect("a store").dead, 1);
-    let said = said();
-    assert!(said.spans.is_empty(), "{said:?}");
-    let messages: Vec<_> = said.events.iter().map(|event| event["message"].as_str()).collect();
+    let captured = captured();
+    assert!(captured.spans.is_empty(), "{captured:?}");
+    let messages: Vec<_> = captured.events.iter().map(|event| event["message"].as_str()).collect();
     assert_eq!(messages, ["delivering", "attempt", "dead letter"]);
-    for event in &said.events {
+    for event in &captured.events {
         for (field, value) in [
             ("steadfast.vendor", "stripe"),
             ("http.request.method", "POST"),
@@ -347,7 +347,7 @@ async fn only_an_operation_of_a_dead_holder_is_taken_over() {
     listen();
     charge(&client).enqueue().await.expect("recorded");
     assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
-    assert_eq!((said().all("taken over").len(), said().all("delivering").len()), (0, 1));
+    assert_eq!((captured().all("taken over").len(), captured().all("delivering").len()), (0, 1));
     let form = [("amount", "2"), ("currency", "usd")];
     let left = client.post("/v1/payment_intents").key("order-43/charge").form(&form);
     let call = tokio::spawn(left.send());
@@ -359,7 +359,7 @@ async fn only_an_operation_of_a_dead_holder_is_taken_over() {
     clock.advance(Duration::from_secs(3_600));
     listen();
     assert_eq!(client.recover(1).await.expect("a store").succeeded, 1);
-    assert_eq!((said().all("taken over").len(), said().all("delivering").len()), (1, 0));
+    assert_eq!((captured().all("taken over").len(), captured().all("delivering").len()), (1, 0));
 }
 
 #[tokio::test]
@@ -375,9 +375,9 @@ async fn gate_events_name_the_vendor() {
     client.set_breaker_mode(Mode::ForcedClosed);
     client.engage_kill_switch();
     client.release_kill_switch();
-    let said = said();
+    let captured = captured();
     // The account's circuit, and the route's below it.
-    let opened = said.all("circuit opened");
+    let opened = captured.all("circuit opened");
     let routes: Vec<_> =
         opened.iter().map(|event| event.get("steadfast.route").map(String::as_str)).collect();
     assert_eq!(routes, [Some("POST /v1/payment_intents"), None]);
@@ -389,6 +389,6 @@ async fn gate_events_name_the_vendor() {
         "kill switch engaged",
         "kill switch released",
     ] {
-        assert_eq!(said.event(message)["steadfast.vendor"], "stripe", "{message}");
+        assert_eq!(captured.event(message)["steadfast.vendor"], "stripe", "{message}");
     }
 }

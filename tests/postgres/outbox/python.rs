@@ -44,7 +44,7 @@ impl Python {
     }
 
     /// Sends it a command, and returns its answer.
-    fn told(&mut self, word: &str) -> String {
+    fn answer_to(&mut self, word: &str) -> String {
         let mut answer = String::new();
         writeln!(self.input.as_mut().expect("open"), "{word}").expect("it reads");
         self.output.read_line(&mut answer).expect("it answers");
@@ -52,7 +52,7 @@ impl Python {
     }
 
     fn does(&mut self, word: &str) {
-        assert_eq!(self.told(word), "done", "{word}");
+        assert_eq!(self.answer_to(word), "done", "{word}");
     }
 }
 
@@ -99,7 +99,7 @@ async fn python_sends_a_committed_call_once_and_a_rolled_back_one_never() {
         assert_eq!(shop.counts().await, (1, 0, 1, 1), "{driver}");
 
         // The same order again: the order is refused, and the transaction with it.
-        assert!(service.told("place 42").starts_with("23505 "), "{driver}");
+        assert!(service.answer_to("place 42").starts_with("23505 "), "{driver}");
         service.does("rollback");
         // A process that ends in the middle of its transaction.
         service.does("place 43");
@@ -127,10 +127,10 @@ async fn python_passes_every_value_and_gets_mistakes_as_driver_errors() {
                    due_ms - {schema}.store_now() BETWEEN 3500000 AND 3600000 FROM {schema}.outbox";
         assert_eq!(shop.sql(row), r#"{"to": "é", "amount": 7}|application/json|["to"]|t"#, "{driver}");
 
-        let wrong = service.told("wrong");
+        let wrong = service.answer_to("wrong");
         assert!(wrong.starts_with("22023 steadfast outbox: path: begin it with /"), "{driver}: {wrong}");
         // Until it is rolled back, the transaction accepts no statement.
-        assert!(service.told("place 1").starts_with("25P02 "), "{driver}");
+        assert!(service.answer_to("place 1").starts_with("25P02 "), "{driver}");
         service.does("rollback");
         service.does("place 1");
         service.does("commit");
