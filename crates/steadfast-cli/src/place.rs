@@ -34,7 +34,7 @@ impl StorePlace {
         self.open_both().map(|(letters, _)| letters)
     }
 
-    /// Form of [`open`](Place::open) that also returns the store itself.
+    /// Form of [`open`](StorePlace::open) that also returns the store itself.
     pub fn open_both(&self) -> Result<(DeadLetters, Arc<dyn Store>), Failure> {
         let vendors = self.vendors.as_ref().map(Vendors::from_file).transpose().map_err(Failure::Vendors)?;
         let rules = vendors.as_ref().map(Vendors::rules).transpose().map_err(Failure::Vendors)?;

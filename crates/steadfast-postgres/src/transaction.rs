@@ -125,7 +125,7 @@ impl Transaction {
         self.lock_beside(ids, &[], allowed).await
     }
 
-    /// Form of [`lock`](Within::lock) that also locks slots of other [sequences](super::sequence).
+    /// Form of [`lock`](Transaction::lock) that also locks slots of other [sequences](super::sequence).
     pub(super) async fn lock_beside(
         &self,
         ids: impl IntoIterator<Item = &OperationId>,

@@ -27,7 +27,7 @@ impl OpenedFile {
         OpenedFile { file: identity(path).ok().flatten(), was_replaced: AtomicBool::new(false) }
     }
 
-    /// Fails once [`look`](Place::look) has found another file. Makes no system call.
+    /// Fails once [`look`](OpenedFile::look) has found another file. Makes no system call.
     pub(super) fn check(&self, path: &Path) -> Result<(), StoreError> {
         if self.was_replaced.load(Ordering::Relaxed) { Err(replaced(path)) } else { Ok(()) }
     }
