@@ -177,11 +177,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "HEADpolicy.lookups_max = -1",
-        "3:23: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not -1",
+        "3:22: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not -1",
     ),
     (
         "HEADpolicy.lookups_max = \"3\"",
-        r#"3:23: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not "3""#,
+        r#"3:22: `lookups_max` in [vendors.stripe.policy] must be a whole number from 0 to 4294967295, not "3""#,
     ),
     (
         "HEADpolicy.breaker = { probes = \"3\" }",

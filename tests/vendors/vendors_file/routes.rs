@@ -202,7 +202,7 @@ fn what_could_never_hold_is_told_once_and_in_its_own_words() {
         (
             format!("{stripe}retention = {{ '/v1/a' = '9days' }}\nroutes.'/v1/a'.retention = '30days'"),
             "3:",
-            "`routes.\"/v1/a\".retention` says it too",
+            "`routes.\"/v1/a\".retention` sets it too",
         ),
         (format!("{stripe}replay_window = '999days'"), "3:", "a key that is forgotten"),
         (format!("{stripe}settle_time = '0s'"), "3:", "`settle_time` in [vendors.stripe]: zero"),

@@ -198,7 +198,7 @@ fn what_does_not_follow_is_told_all_the_same() {
     for (text, expected) in [
         ("[vendors.bigcommerce]\nzzzzzzzz = 1".to_owned(), &["1:1", "1:10", "2:1"][..]),
         (format!("{head}policy.timeout = {{ attempt = '200s', connect = 3 }}"), &["3:30", "3:48"]),
-        (format!("{head}[vendors.stripe.policy]\nlookups_max = 1000\npause.max = '0s'"), &["4:16", "5:13"]),
+        (format!("{head}[vendors.stripe.policy]\nlookups_max = 1000\npause.max = '0s'"), &["4:15", "5:13"]),
         (
             "[vendors.x]\nadapter = 'keyed'\nbase_url = 'https://x.test'\nkey_len_max = 3\nwindow = '1h'\n\
              reused = [{ jsn = 1 }, { status = 'a' }]"
