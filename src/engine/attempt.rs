@@ -52,7 +52,6 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
         engine.latency.note(ended.since(begun));
     }
     let verdict = judge(run, &outcome, ended);
-    let down = down(run, ended);
     let attempted = Attempted {
         began: begun,
         ended,
@@ -62,7 +61,7 @@ pub(super) async fn send(run: &mut Run<'_>) -> Observed {
         asked_wait: asked_wait(run, &verdict, &outcome, ended),
         has_lookup: !matches!(verdict, Verdict::Done { .. }) && run.first_question().is_some(),
         health,
-        down,
+        down: (health == Health::Failure).then(|| down(run, ended)).flatten(),
         answered_at: run
             .context
             .is_recovery

@@ -16,7 +16,7 @@ use crate::telemetry;
 /// The caller's answer.
 pub(super) async fn tell(run: &mut Run<'_>, told: CallerAnswer) -> Result<Reply, Error> {
     let effect = match told {
-        CallerAnswer::CallEnd(effect) => effect,
+        CallerAnswer::End(effect) => effect,
         CallerAnswer::Failure => return Err(failure(run)),
     };
     match run.progress.ending() {

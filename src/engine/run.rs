@@ -135,9 +135,9 @@ impl<'a> Run<'a> {
         Now { wall: self.engine.wall(), at: self.engine.clock.now() }
     }
 
-    /// Whether the vendor asks to be left alone.
+    /// Whether the vendor asks to be left alone. It is not asked for a call without a key, which leaves at once.
     pub(super) fn is_paused(&self) -> bool {
-        self.engine.gates.pause().until(self.engine.clock.now()).is_some()
+        self.hold.is_some() && self.engine.gates.pause().until(self.engine.clock.now()).is_some()
     }
 
     /// Whether the operation is to be let go of as soon as nothing of it is under way.

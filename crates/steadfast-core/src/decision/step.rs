@@ -215,7 +215,7 @@ impl RefusedAs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerAnswer {
     /// The ending that was written, with this effect.
-    CallEnd(Effect),
+    End(Effect),
     /// The failure that the driver has in hand.
     Failure,
 }

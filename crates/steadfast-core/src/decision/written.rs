@@ -26,13 +26,13 @@ pub(super) fn written(situation: &Situation<'_>, began: Instant) -> Step {
     if is_let_go && is_old && context.is_operation() {
         return Step::Reread;
     }
-    Step::Tell(CallerAnswer::CallEnd(progress.effect()))
+    Step::Tell(CallerAnswer::End(progress.effect()))
 }
 
 /// Tells the caller no effect only if the record is as it was written, a moment ago.
 pub(super) fn reread(situation: &Situation<'_>, is_unchanged: bool, asked: Instant) -> Step {
     let is_known = is_unchanged && is_recent(situation, asked);
-    Step::Tell(CallerAnswer::CallEnd(if is_known { situation.progress.effect() } else { Effect::Unknown }))
+    Step::Tell(CallerAnswer::End(if is_known { situation.progress.effect() } else { Effect::Unknown }))
 }
 
 fn is_recent(situation: &Situation<'_>, since: Instant) -> bool {
@@ -56,7 +56,7 @@ mod tests {
     fn no_effect_is_told_as_long_as_it_is_known() {
         use Effect::{None, Unknown};
 
-        let tell = |effect| Step::Tell(CallerAnswer::CallEnd(effect));
+        let tell = |effect| Step::Tell(CallerAnswer::End(effect));
         let wrote = |call: Sample, step, slow_ms| call.did(step).later(slow_ms);
         let (dead, due) = (dead_letter(Reason::Exhausted), postponed(at(0), Why::Retry, Option::None));
         let success = Step::Write(CallEnd::Success(Success::Fresh));

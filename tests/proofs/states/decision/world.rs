@@ -382,7 +382,7 @@ impl World {
             }
             (Step::Send, _) if is_retry(run) && !run.is_paid => "a retry that is not paid for",
             (Step::Lookup, _) if self.lookups >= LOOKUPS_MAX => "a lookup too many",
-            (Step::Tell(CallerAnswer::CallEnd(Effect::None)), _)
+            (Step::Tell(CallerAnswer::End(Effect::None)), _)
                 if !matches!(run.progress.ending(), Some(CallEnd::Success(_)))
                     && !self.is_broken_word
                     && !self.is_without_effect() =>
